@@ -182,5 +182,5 @@ public struct ByteReader: Sendable {
     }
 
     @inlinable
-    mutating func move(to place: Int) { position = place }
+    mutating func move(to index: Int) { position = index }
 }

@@ -17,7 +17,7 @@ extension Catalog {
         package var uses: [UInt8: WallTime] = [:]
 
         /// Whether the entry was one of these settings.
-        package mutating func take(_ entry: CatalogEntry) throws -> Bool {
+        package mutating func read(_ entry: CatalogEntry) throws -> Bool {
             if entry.key == signingPlace {
                 signing = try SigningKeys(decoding: entry.value)
                 return true
@@ -69,8 +69,8 @@ extension Catalog {
     }
 
     package static func put(_ keys: SigningKeys, _ vault: Vault, to writes: inout CatalogWrites) throws {
-        for (place, value) in [(signingPlace, keys.encoded), (newestPlace, keys.newest)] {
-            writes.put(.setting, key: place, value: try vault.seal(value, .setting, place))
+        for (index, value) in [(signingPlace, keys.encoded), (newestPlace, keys.newest)] {
+            writes.put(.setting, key: index, value: try vault.seal(value, .setting, index))
         }
     }
 
@@ -85,15 +85,15 @@ extension Catalog {
 }
 
 extension Catalog.Contents {
-    package mutating func adopt(_ settings: Catalog.KeySettings, _ engine: any Engine) throws {
+    package mutating func merge(_ settings: Catalog.KeySettings, _ engine: any Engine) throws {
         if registrationKeys.isEmpty {
             let value = try Catalog.made(.key, "1", engine, vault) {
                 [0] + (try Catalog.random(RegistrationKey.materialBytes))
             }
             registrationKeys = [try Catalog.registrationKey("1", value)]
         }
-        for place in registrationKeys.indices {
-            registrationKeys[place].from = settings.uses[registrationKeys[place].number]
+        for index in registrationKeys.indices {
+            registrationKeys[index].from = settings.uses[registrationKeys[index].number]
         }
         let first = try Catalog.firstSigningKey(engine, vault)
         signingKeys = settings.signing ?? SigningKeys(first)

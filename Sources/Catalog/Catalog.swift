@@ -66,8 +66,8 @@ package enum Catalog {
                 continue
             }
             let value = try opened(entry, .setting, vault)
-            if try keySettings.take(CatalogEntry(key: entry.key, value: value)) { continue }
-            if try lives.take(entry) { continue }
+            if try keySettings.read(CatalogEntry(key: entry.key, value: value)) { continue }
+            if try lives.read(entry) { continue }
             // The key alone counts, whatever the value is: a cordoned node stays out.
             if entry.key.hasPrefix(cordonPrefix) {
                 contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
@@ -83,8 +83,8 @@ package enum Catalog {
             }
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
         }
-        contents.adopt(lives)
-        try contents.adopt(keySettings, engine)
+        contents.merge(lives)
+        try contents.merge(keySettings, engine)
         return contents
     }
 

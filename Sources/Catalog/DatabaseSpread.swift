@@ -109,7 +109,7 @@ package struct DatabaseSpread: Sendable {
         }
         // The node looks at each database that is there before it writes anything.
         var empty: [Int] = []
-        for (place, engine) in further.enumerated() {
+        for (index, engine) in further.enumerated() {
             guard let engine else {
                 guard spread.isMade else {
                     throw NodeError("all databases must be there when a cluster is made on them")
@@ -117,7 +117,7 @@ package struct DatabaseSpread: Sendable {
                 continue
             }
             do {
-                if try spread.isEmpty(engine, try spread.identity(place + 1)) { empty.append(place) }
+                if try spread.isEmpty(engine, try spread.identity(index + 1)) { empty.append(index) }
             } catch {
                 // The database may be of a spread that another node has begun since this node looked.
                 guard try found == nil && read(home) != nil else { throw error }
@@ -139,9 +139,9 @@ package struct DatabaseSpread: Sendable {
             if found == nil, try hasForeignPartitions(home) { try home.remove(.setting, key: key) }
             throw error
         }
-        for place in empty {
-            guard let engine = further[place] else { continue }
-            let identity = try spread.identity(place + 1)
+        for index in empty {
+            guard let engine = further[index] else { continue }
+            let identity = try spread.identity(index + 1)
             // A database that is named twice was empty at the first look, and throws here.
             _ = try spread.isEmpty(engine, identity)
             let standing = try engine.putIfAbsent(
@@ -162,7 +162,7 @@ package struct DatabaseSpread: Sendable {
     /// Whether the database has no identity and may become one of this cluster's. Throws a sentence where the
     /// database belongs elsewhere.
     private func isEmpty(_ engine: any Engine, _ identity: DatabaseIdentity) throws -> Bool {
-        let place = "database \(identity.share.number + 1) of \(count)"
+        let named = "database \(identity.share.number + 1) of \(count)"
         // Read before the identity, because a node that makes the cluster just now writes the identity first.
         let hasPartitions = try DatabaseSpread.hasPartitions(engine)
         let found = try engine.get(.setting, key: DatabaseIdentity.key).map {
@@ -171,7 +171,7 @@ package struct DatabaseSpread: Sendable {
         let isHome = try engine.get(.setting, key: DatabaseSpread.key) != nil
         if isHome || (found == nil && hasPartitions) {
             throw NodeError(
-                "what is named as \(place) is the home of a cluster itself: name an empty database for a new"
+                "what is named as \(named) is the home of a cluster itself: name an empty database for a new"
                     + " cluster, or the one that this cluster was made with")
         }
         if found == nil, !isMade { return true }

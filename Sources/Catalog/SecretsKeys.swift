@@ -57,7 +57,7 @@ public struct SecretsKeys: Sendable {
                     : "there are at most \(SecretsKeys.countMax) secrets keys")
         }
         var all: [Key] = []
-        for (place, word) in words.enumerated() where place > 0 || word != SecretsKeys.plain {
+        for (index, word) in words.enumerated() where index > 0 || word != SecretsKeys.plain {
             let digits = word.utf8.map { byte in
                 byte == UInt8(ascii: "+")
                     ? UInt8(ascii: "-") : byte == UInt8(ascii: "/") ? UInt8(ascii: "_") : byte
@@ -67,11 +67,11 @@ public struct SecretsKeys: Sendable {
                 material.count == Key.materialBytes
             else {
                 throw NodeError(
-                    "secrets key \(place + 1) is not 32 bytes in Base64: `tidecast secrets key` makes one")
+                    "secrets key \(index + 1) is not 32 bytes in Base64: `tidecast secrets key` makes one")
             }
             let key = Key(material)
             guard !all.contains(where: { $0.id == key.id }) else {
-                throw NodeError("secrets key \(place + 1) stands there twice")
+                throw NodeError("secrets key \(index + 1) stands there twice")
             }
             all.append(key)
         }

@@ -40,9 +40,9 @@ public struct SigningKeys: Hashable, Sendable {
     }
 
     /// Until when the key at a place verifies; `nil` for the newest.
-    public func end(at place: Int) -> WallTime? {
-        guard place + 1 < all.count else { return nil }
-        return WallTime(milliseconds: all[place + 1].from.milliseconds + SigningKeys.afterlife)
+    public func end(at index: Int) -> WallTime? {
+        guard index + 1 < all.count else { return nil }
+        return WallTime(milliseconds: all[index + 1].from.milliseconds + SigningKeys.afterlife)
     }
 
     /// Adds a key. `atOnce`: all former keys end now, and the new one signs at once.

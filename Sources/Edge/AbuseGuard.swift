@@ -56,6 +56,6 @@ struct AbuseGuard {
         guard second - windowStart >= AbuseGuard.windowSeconds else { return }
         windowStart = second
         sent = 0
-        for place in counts.indices { counts[place] = 0 }
+        for index in counts.indices { counts[index] = 0 }
     }
 }

@@ -50,9 +50,9 @@ extension FairQueue {
     }
 
     private var brokenInRing: String? {
-        for (place, line) in ring.enumerated() {
+        for (index, line) in ring.enumerated() {
             if lines[line.share] !== line { return "a line in the ring is not known" }
-            if place > 0, line.isVisited { return "a line has its quantum, and it is another's turn" }
+            if index > 0, line.isVisited { return "a line has its quantum, and it is another's turn" }
         }
         if Set(ring.map { ObjectIdentifier($0) }).count != ring.count { return "a line is in the ring twice" }
         return nil

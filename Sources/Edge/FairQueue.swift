@@ -224,7 +224,7 @@ struct FairQueue<Item> {
         line.isVisited = false
         held.append(line)
         holds += 1
-        if let place = ring.firstIndex(where: { $0 === line }) { ring.remove(at: place) }
+        if let index = ring.firstIndex(where: { $0 === line }) { ring.remove(at: index) }
     }
 
     private mutating func forgetDebts(now: UInt64) {

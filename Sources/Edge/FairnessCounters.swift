@@ -29,9 +29,9 @@ public final class FairnessCounters: Sendable {
 
     func note(_ turns: UInt64?) {
         guard let turns else { return }
-        let place = FairnessCounters.turnBounds.firstIndex { turns <= $0 }
+        let index = FairnessCounters.turnBounds.firstIndex { turns <= $0 }
         waits.withLock { waits in
-            waits.counts[place ?? FairnessCounters.turnBounds.count] += 1
+            waits.counts[index ?? FairnessCounters.turnBounds.count] += 1
             waits.sum += Int(clamping: turns)
         }
     }

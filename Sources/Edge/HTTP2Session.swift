@@ -244,7 +244,7 @@ final class HTTP2Session {
         let request = pool.take()
         responder.reading = request
         heading = (stream, Unmanaged.passUnretained(request))
-        responder.place = open.count
+        responder.index = open.count
         open.append(responder)
         nghttp2_session_set_stream_user_data(session, stream, Unmanaged.passUnretained(responder).toOpaque())
         delegate.began(responder)
@@ -389,8 +389,8 @@ final class HTTP2Session {
         if heading?.stream == stream { heading = nil }
         let last = open.removeLast()
         if last !== responder {
-            open[responder.place] = last
-            last.place = responder.place
+            open[responder.index] = last
+            last.index = responder.index
         }
         delegate.closed(responder)
         return 0

@@ -149,7 +149,7 @@ struct RequestHead {
     @inline(__always)
     static func equal(_ bytes: UnsafeBufferPointer<UInt8>, _ text: StaticString) -> Bool {
         guard bytes.count == text.utf8CodeUnitCount else { return false }
-        for place in 0..<bytes.count where bytes[place] != text.utf8Start[place] { return false }
+        for index in 0..<bytes.count where bytes[index] != text.utf8Start[index] { return false }
         return true
     }
 }

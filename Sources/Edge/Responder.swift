@@ -56,7 +56,7 @@ public final class Responder {
     private(set) var transport: (any ResponderTransport)?
     let streamID: Int32
     /// The place in the session's list of open responders.
-    var place = 0
+    var index = 0
     /// The request until the handler gets it. An object of its own, because streams live long and do not need
     /// it.
     var reading: IncomingRequest?
@@ -214,9 +214,9 @@ public final class Responder {
     func keptBytes() -> Int {
         var bytes = 0
         if oldChunks > 0, isKnownUniquelyReferenced(&first) { bytes += first?.bytes.count ?? 0 }
-        for place in queue.indices.dropFirst(queueHead).prefix(max(oldChunks, 1) - 1)
-        where isKnownUniquelyReferenced(&queue[place]) {
-            bytes += queue[place]?.bytes.count ?? 0
+        for index in queue.indices.dropFirst(queueHead).prefix(max(oldChunks, 1) - 1)
+        where isKnownUniquelyReferenced(&queue[index]) {
+            bytes += queue[index]?.bytes.count ?? 0
         }
         oldChunks = first == nil ? 0 : queue.count - queueHead + 1
         return bytes

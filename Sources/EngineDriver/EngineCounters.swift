@@ -48,8 +48,8 @@ extension EngineCounters {
         unknown += other.unknown
         jobs += other.jobs
         commitNanoseconds += other.commitNanoseconds
-        for (place, count) in other.commitTimes.enumerated() { commitTimes[place] += count }
-        for (place, count) in other.batchSizes.enumerated() { batchSizes[place] += count }
+        for (index, count) in other.commitTimes.enumerated() { commitTimes[index] += count }
+        for (index, count) in other.batchSizes.enumerated() { batchSizes[index] += count }
     }
 }
 

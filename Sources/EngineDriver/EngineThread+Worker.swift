@@ -69,7 +69,7 @@ struct Worker: Sendable {
         run.schedule.add(jobs, large: large)
         for command in commands {
             switch command {
-            case .session(let session): run.schedule.begin(session)
+            case .session(let session): run.schedule.use(session)
             case .opened(let partition, let next): run.schedule.open(partition, next: next)
             case .closing(let partition, let then):
                 run.closings[partition, default: []].append(then)

@@ -37,7 +37,7 @@ public final class EngineThread: Sendable {
 
     /// From now on rows go in under this session. The session before must have nothing in flight that
     /// matters.
-    public func begin(_ session: SessionID) { post(.session(session)) }
+    public func use(_ session: SessionID) { post(.session(session)) }
 
     /// The session owns this partition, and its next record has this sequence. Needed after a partition was
     /// lost and taken again; otherwise the first submitted row says where the partition stands.

@@ -166,7 +166,7 @@ public struct Appender: Sendable {
         if !resolved.isEmpty { effects.append(.resolved(resolved)) }
         effects.append(contentsOf: following)
         tellClosed(&effects)
-        begin(into: &effects)
+        startBatch(into: &effects)
     }
 
     private mutating func offered(_ rows: [Row], _ resolved: inout [Resolved]) {
@@ -209,7 +209,7 @@ public struct Appender: Sendable {
     }
 
     /// Puts the next batch in flight, if rows wait and no batch is in flight.
-    private mutating func begin(into effects: inout [Effect]) {
+    private mutating func startBatch(into effects: inout [Effect]) {
         guard case .idle = state else { return }
         if !refused.isEmpty, waiting.isEmpty || !hasRetried {
             let rows = takeDue()

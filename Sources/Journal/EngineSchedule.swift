@@ -52,7 +52,7 @@ public struct EngineSchedule<Job> {
     // MARK: What was posted
 
     /// From now on rows go in under this session.
-    public mutating func begin(_ session: SessionID) {
+    public mutating func use(_ session: SessionID) {
         // The former session's appends and looks are of no use any more.
         effects.removeAll { effect in
             switch effect {

@@ -21,13 +21,13 @@ extension Membership {
             }
         case .left(let session, _): left(session, now, &effects)
         case .fact(let fact):
-            guard adopt(fact) else { return }
+            guard learn(fact) else { return }
             news.put(.fact(fact.key), Update.fact(fact).encoded)
             effects.append(.learned(fact))
         }
     }
 
-    mutating func adopt(_ fact: GossipEntry) -> Bool {
+    mutating func learn(_ fact: GossipEntry) -> Bool {
         if let known = facts[fact.key], known.version >= fact.version { return false }
         guard facts[fact.key] != nil || facts.count < options.factsMax else { return false }
         facts[fact.key] = fact
@@ -187,7 +187,7 @@ extension Membership {
 
     /// A node in the engine's table is a node to look for. A session that has vanished from the table was
     /// fenced, and no session ever comes back.
-    mutating func adopt(_ rows: [Row], _ now: MonotonicTime, _ effects: inout [Effect]) {
+    mutating func merge(_ rows: [Row], _ now: MonotonicTime, _ effects: inout [Effect]) {
         for row in rows where row.session != own.session && roster[row.session] == nil {
             alive(
                 Member(

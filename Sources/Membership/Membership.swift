@@ -99,9 +99,9 @@ public struct Membership: Sendable {
         case .stream(let bytes): receiveStream(bytes, now, &effects)
         case .linkReset(let session): linkReset(session, now, &effects)
         case .seeds(let addresses): seeds = addresses.filter { $0 != own.address }
-        case .table(let rows): adopt(rows, now, &effects)
+        case .table(let rows): merge(rows, now, &effects)
         case .publish(let fact):
-            if adopt(fact) { news.put(.fact(fact.key), Update.fact(fact).encoded) }
+            if learn(fact) { news.put(.fact(fact.key), Update.fact(fact).encoded) }
         case .describe(let info):
             guard info != own.info else { break }
             own.info = info

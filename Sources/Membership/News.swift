@@ -47,13 +47,13 @@ struct News: Sendable {
             isSorted = true
         }
         var isUneven = false
-        for place in pieces.indices {
-            guard out.bytes.count + pieces[place].bytes.count <= bytesMax else {
+        for index in pieces.indices {
+            guard out.bytes.count + pieces[index].bytes.count <= bytesMax else {
                 isUneven = true
                 continue
             }
-            out.raw(pieces[place].bytes)
-            pieces[place].told += 1
+            out.raw(pieces[index].bytes)
+            pieces[index].told += 1
         }
         pieces.removeAll { $0.told >= retransmitLimit }
         // Where every piece was told, the order stands.

@@ -31,7 +31,7 @@ extension Condition {
 
 private struct ConditionParser {
     private let text: [UInt8]
-    private var place = 0
+    private var index = 0
     private var atoms = 0
     private(set) var topics: [TopicName] = []
 
@@ -67,19 +67,19 @@ private struct ConditionParser {
 
     private mutating func topic() throws(ConditionError) -> Condition.Node {
         guard take("'") else { throw fail("a topic in single quotes should stand here") }
-        let start = place
-        while place < text.count, text[place] != UInt8(ascii: "'") { place += 1 }
-        guard place < text.count else { throw fail("a quote is not closed") }
-        guard let name = TopicName(text[start..<place]) else {
+        let start = index
+        while index < text.count, text[index] != UInt8(ascii: "'") { index += 1 }
+        guard index < text.count else { throw fail("a quote is not closed") }
+        guard let name = TopicName(text[start..<index]) else {
             throw ConditionError(offset: start, reason: "not a topic's name")
         }
-        place += 1
+        index += 1
         skipBlanks()
-        guard take("in"), place < text.count, isBlank(text[place]) else {
+        guard take("in"), index < text.count, isBlank(text[index]) else {
             throw fail("'in topics' should follow")
         }
         skipBlanks()
-        guard take("topics"), place == text.count || !TopicName.allows(text[place]) else {
+        guard take("topics"), index == text.count || !TopicName.allows(text[index]) else {
             throw fail("'in topics' should follow")
         }
         atoms += 1
@@ -97,7 +97,7 @@ private struct ConditionParser {
 
     mutating func end() throws(ConditionError) {
         skipBlanks()
-        if place < text.count { throw fail("an operator should stand here") }
+        if index < text.count { throw fail("an operator should stand here") }
     }
 
     private func isBlank(_ byte: UInt8) -> Bool {
@@ -105,16 +105,16 @@ private struct ConditionParser {
     }
 
     private mutating func skipBlanks() {
-        while place < text.count, isBlank(text[place]) { place += 1 }
+        while index < text.count, isBlank(text[index]) { index += 1 }
     }
 
     private mutating func take(_ token: StaticString) -> Bool {
         let count = token.utf8CodeUnitCount
-        guard place + count <= text.count else { return false }
-        for offset in 0..<count where text[place + offset] != token.utf8Start[offset] { return false }
-        place += count
+        guard index + count <= text.count else { return false }
+        for offset in 0..<count where text[index + offset] != token.utf8Start[offset] { return false }
+        index += count
         return true
     }
 
-    private func fail(_ reason: String) -> ConditionError { ConditionError(offset: place, reason: reason) }
+    private func fail(_ reason: String) -> ConditionError { ConditionError(offset: index, reason: reason) }
 }

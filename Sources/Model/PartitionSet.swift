@@ -22,24 +22,24 @@ public struct PartitionSet: Hashable, Sendable {
 
     public mutating func formUnion(_ other: PartitionSet) {
         while words.count < other.words.count { words.append(0) }
-        for place in other.words.indices { words[place] |= other.words[place] }
+        for index in other.words.indices { words[index] |= other.words[index] }
         isEmpty = isEmpty && other.isEmpty
     }
 
     /// Keeps the memory.
     public mutating func removeAll() {
         guard !isEmpty else { return }
-        for place in words.indices { words[place] = 0 }
+        for index in words.indices { words[index] = 0 }
         isEmpty = true
     }
 
     /// Ascending.
     public func sorted() -> [PartitionID] {
         var partitions: [PartitionID] = []
-        for (place, word) in words.enumerated() {
+        for (index, word) in words.enumerated() {
             var rest = word
             while rest != 0 {
-                partitions.append(PartitionID(UInt16(place << 6 + rest.trailingZeroBitCount)))
+                partitions.append(PartitionID(UInt16(index << 6 + rest.trailingZeroBitCount)))
                 rest &= rest - 1
             }
         }

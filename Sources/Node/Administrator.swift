@@ -60,7 +60,7 @@ final class Administrator: Sendable {
             let entry = draft.writes.isEmpty ? nil : work?.entry(draft.detail)
             if let entry { draft.tell(entry) }
             guard let contents = try draft.commit() else { return nil }
-            self.adopt(contents)
+            self.apply(contents)
             if let entry { work?.log(entry) }
             return value
         }) { result in
@@ -95,14 +95,14 @@ final class Administrator: Sendable {
     }
 
     /// Takes a catalog that this node has read or changed. Ignores a catalog older than the known one.
-    func adopt(_ next: Catalog.Contents) {
+    func apply(_ next: Catalog.Contents) {
         contents.withLock { contents in
             guard Catalog.number(of: next.version ?? []) >= Catalog.number(of: contents.version ?? []) else {
                 return
             }
             contents = next
             // Posted inside the lock, so that every loop hears the newest catalog last.
-            for box in boxes { box.run { $0.adopt(next) } }
+            for box in boxes { box.run { $0.apply(next) } }
             certificates.withLock { $0?.change(secret: next.signingKeys.newest) }
         }
     }

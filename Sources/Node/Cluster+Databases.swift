@@ -70,7 +70,7 @@ extension Cluster {
             switch result {
             case .success(let (poll, contents)):
                 self.shared.renewedAt.store(asked.nanoseconds, ordering: .relaxed)
-                if let contents { self.adopt(contents) }
+                if let contents { self.apply(contents) }
                 self.tell(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
@@ -78,11 +78,11 @@ extension Cluster {
         }
     }
 
-    private func adopt(_ contents: Catalog.Contents) {
+    private func apply(_ contents: Catalog.Contents) {
         let version = contents.version ?? []
         perform { self.catalogVersion = version }
         tell(.catalog(version: Catalog.number(of: version)))
-        shared.administrator.adopt(contents)
+        shared.administrator.apply(contents)
         // The message to leave may have been lost, or have gone to a former process of this node.
         if contents.cordoned.contains(name) { NodeShared.endInOrder() }
     }

@@ -134,7 +134,7 @@ final class Cluster: @unchecked Sendable {
         case .formerBuilds(let processIDs): shared.formerBuilds.withLock { $0 = processIDs }
         case .peers(let addresses):
             let known = addresses.compactMapValues { PeerConnections.Address($0) }
-            for box in boxes { box.run { $0.peers?.adopt(known) } }
+            for box in boxes { box.run { $0.peers?.setAddresses(known) } }
         case .datagram(let packet, let address):
             shared.counters.gossipSent.add(1, ordering: .relaxed)
             socket.send(packet, to: address)

@@ -24,7 +24,7 @@ struct Engines: Sendable {
     /// The engine of the database in which the partition processIDs.
     subscript(_ partition: PartitionID) -> EngineThread { all[database(of: partition)] }
 
-    func begin(_ session: SessionID) { for engine in all { engine.begin(session) } }
+    func use(_ session: SessionID) { for engine in all { engine.use(session) } }
 
     func open(_ partition: PartitionID, next: Sequence) { self[partition].open(partition, next: next) }
 

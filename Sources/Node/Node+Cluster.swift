@@ -129,8 +129,8 @@ public struct ClusterConfiguration: Sendable {
 
     /// Engines on the other databases; `nil` for each database that cannot be reached now.
     func reachFurther(_ log: Logger) throws -> [PostgresEngine?] {
-        try further.indices.map { place in
-            var settings = try database(place + 1)
+        try further.indices.map { index in
+            var settings = try database(index + 1)
             settings.options.silenceMilliseconds = 4000
             do throws(EngineError) {
                 return try PostgresEngine(settings.url, options: settings.options)
@@ -140,7 +140,7 @@ public struct ClusterConfiguration: Sendable {
                 }
                 log.warning(
                     "a database is away: the partitions in it wait",
-                    metadata: ["database": "\(place + 2)", "reason": "\(reason)"])
+                    metadata: ["database": "\(index + 2)", "reason": "\(reason)"])
                 return nil
             }
         }

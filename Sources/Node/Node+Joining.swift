@@ -35,9 +35,9 @@ extension Node {
             usleep(microsecondsBetweenLooks)
             guard let now = try former() else { return }
             guard now == first else {
-                let place = Ownership.NodeInfo(decoding: now.info)?.peer ?? "another address"
+                let address = Ownership.NodeInfo(decoding: now.info)?.peer ?? "another address"
                 throw NodeError(
-                    "a node named \(name) is running already, at \(place): give this one a --node of its own,"
+                    "a node named \(name) is running already, at \(address): give this one a --node of its own,"
                         + " or end the other first")
             }
         }

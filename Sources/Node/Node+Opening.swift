@@ -42,7 +42,7 @@ extension Node {
             EngineThread(makeEngine: { try database.engine() }, onFatal: onFatal, onResolved: onResolved)
         }
         let engines = Engines([home] + further)
-        engines.begin(opened.session)
+        engines.use(opened.session)
         if configuration.cluster == nil {
             for partition in opened.partitions { engines.open(partition.id, next: partition.next) }
         }

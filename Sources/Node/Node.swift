@@ -164,7 +164,7 @@ public final class Node: Sendable {
         for loop in loops {
             try loop.eventLoop.submit {
                 loop.mailboxes = boxes.all
-                loop.adopt(contents)
+                loop.apply(contents)
             }.wait()
         }
         return loops
@@ -183,11 +183,11 @@ public final class Node: Sendable {
             } catch {
                 answer = .loadFailed(id, Epoch(0), of: error)
                 guard answer.isOfDamage else { throw error }
-                let place: Logger.Metadata = ["partition": "\(number)", "error": "\(error)"]
-                shared.log.error("a partition could not be read", metadata: place)
+                let metadata: Logger.Metadata = ["partition": "\(number)", "error": "\(error)"]
+                shared.log.error("a partition could not be read", metadata: metadata)
             }
             let loop = loops[shared.loop(of: id)]
-            folding.append(loop.eventLoop.submit { loop.begin(answer) })
+            folding.append(loop.eventLoop.submit { loop.deliver(answer) })
         }
         for future in folding { try future.wait() }
         if let reason = shared.fatal { throw NodeError(reason) }

@@ -67,18 +67,18 @@ final class NodeLoop: @unchecked Sendable {
     }
 
     /// Takes a catalog that the administrator has changed or read.
-    func adopt(_ contents: Catalog.Contents) {
+    func apply(_ contents: Catalog.Contents) {
         let retired = Set(contents.registrationKeys.filter(\.isRetired).map(\.number))
             .subtracting(registrationKeys.filter(\.isRetired).map(\.number))
         let deleted = Set(api.directory.byNumber.keys).subtracting(contents.directory.byNumber.keys)
         registrationKeys = contents.registrationKeys
-        keys.adopt(registrationKeys, now: Clock.now().wall)
+        keys.update(registrationKeys, now: Clock.now().wall)
         // Before the directory, because a new directory clears everything that the API has verified.
         api.signingKeys = contents.signingKeys
         api.directory = contents.directory
         api.tokenURIs.formUnion(contents.tokenURIs)
         now = Clock.now()
-        core.adopt(
+        core.updateCatalog(
             projects: Set(contents.directory.byNumber.keys),
             limits: contents.limits.mapValues { QuotaLimits(named: $0) }, births: contents.births, now: now)
         settle()
@@ -90,7 +90,7 @@ final class NodeLoop: @unchecked Sendable {
         keepAliveTask = eventLoop.scheduleRepeatedTask(initialDelay: .seconds(25), delay: .seconds(25)) { _ in
             self.front.keepAlive()
             self.core.forgetIdleBuckets(now: Clock.now())
-            self.keys.adopt(self.registrationKeys, now: Clock.now().wall)
+            self.keys.update(self.registrationKeys, now: Clock.now().wall)
             self.shared.administrator.note(self.api.takeUses(now: Clock.now().wall))
             self.front.tellRefused(now: Clock.now().wall)
         }

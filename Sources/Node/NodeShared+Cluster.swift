@@ -36,9 +36,9 @@ extension NodeShared {
                 ("partitions", .number(owned[member.session] ?? 0)),
             ])
         }
-        let partitions = view.routes.enumerated().map { place, route -> APIAnswer.Value in
+        let partitions = view.routes.enumerated().map { index, route -> APIAnswer.Value in
             .object([
-                ("partition", .number(UInt64(place))),
+                ("partition", .number(UInt64(index))),
                 ("owner", .text(route.flatMap { names[$0.session] } ?? "")),
                 ("epoch", .number(route?.epoch.rawValue ?? 0)),
             ])

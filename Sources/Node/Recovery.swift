@@ -24,7 +24,7 @@ enum Recovery {
 
 extension NodeLoop {
     /// Hands a partition that was read at the start, or could not be read, to the core. On the loop.
-    func begin(_ answer: EngineAnswer) {
+    func deliver(_ answer: EngineAnswer) {
         enqueue(.engine(answer))
         turn()
     }

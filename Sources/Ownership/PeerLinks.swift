@@ -44,7 +44,7 @@ public struct PeerLinks: Sendable {
     public init() {}
 
     /// The other processes that are members now.
-    public mutating func adopt(_ peers: [SessionID]) {
+    public mutating func setPeers(_ peers: [SessionID]) {
         let processIDs = Set(peers.map(\.processID))
         links = links.filter { processIDs.contains($0.key) }
         for peer in peers where links[peer.processID] == nil { links[peer.processID] = Link(session: peer) }

@@ -80,7 +80,7 @@ public final class PeerConnections {
     }
 
     /// Sets the processes that are members now, and closes the connections to all others.
-    public func adopt(_ addresses: [ProcessID: Address]) {
+    public func setAddresses(_ addresses: [ProcessID: Address]) {
         guard !isClosed else { return }
         for (processID, peer) in peers where addresses[processID] != peer.address {
             peer.channel?.close(promise: nil)

@@ -167,7 +167,7 @@ final class PeerHandler: ChannelInboundHandler {
     }
 
     private func greeted(_ hello: PeerIdentity, _ context: ChannelHandlerContext) {
-        guard newest?.adopt(hello) ?? true else {
+        guard newest?.register(hello) ?? true else {
             return refuse("node \(hello.name) has connected anew meanwhile", context)
         }
         peer = hello

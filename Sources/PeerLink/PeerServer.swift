@@ -83,7 +83,7 @@ final class NewestConnections: Sendable {
     private let connectionNumbers = Mutex<[Speaker: UInt64]>([:])
 
     /// False where a newer connection of the same loop is known.
-    func adopt(_ hello: PeerIdentity) -> Bool {
+    func register(_ hello: PeerIdentity) -> Bool {
         connectionNumbers.withLock { connectionNumbers in
             let speaker = Speaker(processID: hello.processID, loop: hello.loop)
             guard hello.connectionNumber >= connectionNumbers[speaker] ?? 0 else { return false }

@@ -37,7 +37,7 @@ public struct DevicePlacement: Sendable {
     /// Laps in which all partitions take the same number of devices.
     private let sharedLaps: UInt32
     /// Invariant: 0 <= place < order.count, unless the order is empty.
-    private var place = 0
+    private var index = 0
     /// Invariant: 1 <= lap <= lapMax.
     private var lap: UInt32 = 1
     /// Whether the machine has found that every partition holds its share.
@@ -47,8 +47,8 @@ public struct DevicePlacement: Sendable {
         self.most = most
         let lap = UInt64(DevicePlacement.devicesPerLap)
         let (laps, rest) = most.quotientAndRemainder(dividingBy: lap * UInt64(max(count, 1)))
-        order = Placement.order(of: project, count: count).enumerated().map { place, partition in
-            let before = UInt64(place) * lap
+        order = Placement.order(of: project, count: count).enumerated().map { index, partition in
+            let before = UInt64(index) * lap
             let last = rest > before ? min(rest - before, lap) : 0
             return (partition, UInt32(min(laps * lap + last, UInt64(DeviceIndex.limit))))
         }
@@ -61,26 +61,26 @@ public struct DevicePlacement: Sendable {
     /// the project's `most` devices.
     public var offer: Offer? {
         guard !order.isEmpty, !isFull else { return nil }
-        return Offer(partition: order[place].partition, limit: min(lapLimit, order[place].share))
+        return Offer(partition: order[index].partition, limit: min(lapLimit, order[index].share))
     }
 
     private var lapLimit: UInt32 { lap * DevicePlacement.devicesPerLap }
 
     /// Begins again with the first partition, because devices may be gone by now.
     public mutating func lookAgain() {
-        (place, lap, isFull) = (0, 1, false)
+        (index, lap, isFull) = (0, 1, false)
         skip()
     }
 
     /// Goes on to the next partition that may take devices in its lap.
     private mutating func goOn() {
-        place += 1
-        if place == order.count { endLap() }
+        index += 1
+        if index == order.count { endLap() }
         skip()
     }
 
     private mutating func endLap() {
-        place = 0
+        index = 0
         guard lap < DevicePlacement.lapMax else { return }
         lap += 1
     }
@@ -89,9 +89,9 @@ public struct DevicePlacement: Sendable {
     private mutating func skip() {
         let begins = (lap - 1) * DevicePlacement.devicesPerLap
         guard order.contains(where: { $0.share > begins }) else { return isFull = !order.isEmpty }
-        while order[place].share <= begins {
-            place += 1
-            if place == order.count { return wrap() }
+        while order[index].share <= begins {
+            index += 1
+            if index == order.count { return wrap() }
         }
     }
 
@@ -119,8 +119,8 @@ public struct DevicePlacement: Sendable {
     public mutating func closed(_ partition: PartitionID) {
         guard let gone = order.firstIndex(where: { $0.partition == partition }) else { return }
         order.remove(at: gone)
-        if gone < place { place -= 1 }
-        if place == order.count { endLap() }
+        if gone < index { index -= 1 }
+        if index == order.count { endLap() }
         if !order.isEmpty { skip() }
     }
 }

@@ -158,10 +158,10 @@ struct LimitTable: Sendable {
         }
     }
 
-    private mutating func remove(_ place: Int) {
+    private mutating func remove(_ index: Int) {
         count -= 1
-        entries[place] = Entry()
-        var cell = (place + 1) & (entries.count - 1)
+        entries[index] = Entry()
+        var cell = (index + 1) & (entries.count - 1)
         while entries[cell].key != 0 {
             let entry = entries[cell]
             entries[cell] = Entry()

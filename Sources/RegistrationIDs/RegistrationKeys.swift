@@ -63,8 +63,8 @@ public final class RegistrationKeys {
         newest = RegistrationKeys.current(of: self.keys, now: now)
     }
 
-    /// Adopts the keys that are known by now. No key ever goes: a missing one was only not read.
-    public func adopt(_ known: [RegistrationKey], now: WallTime) {
+    /// Adds the keys that are known by now. No key ever goes: a missing one was only not read.
+    public func update(_ known: [RegistrationKey], now: WallTime) {
         for key in known {
             if let place = keys.firstIndex(where: { $0.key.number == key.number }) {
                 guard keys[place].key.material == key.material else { continue }

@@ -35,7 +35,7 @@ public struct Admission {
     }
 
     /// The limits of the projects that do not have the defaults.
-    public mutating func adopt(_ limits: [ProjectNumber: QuotaLimits]) { self.limits = limits }
+    public mutating func setLimits(_ limits: [ProjectNumber: QuotaLimits]) { self.limits = limits }
 
     func limits(of project: ProjectNumber) -> QuotaLimits { limits[project] ?? .standard }
 

@@ -70,11 +70,11 @@ struct CertificatePair: ~Copyable {
     var mistake: TLSError? {
         defer { ERR_clear_error() }
         if X509_check_private_key(certificates[0], key) == 1 { return nil }
-        for (place, certificate) in certificates.enumerated().dropFirst()
+        for (index, certificate) in certificates.enumerated().dropFirst()
         where X509_check_private_key(certificate, key) == 1 {
             return TLSError(
                 description:
-                    "\(files.key) is the key of certificate \(place + 1) in \(files.chain): the server's"
+                    "\(files.key) is the key of certificate \(index + 1) in \(files.chain): the server's"
                     + " own certificate must stand first")
         }
         return TLSError(description: "\(files.key) is not the key of the certificate in \(files.chain)")

@@ -72,20 +72,20 @@ public final class ServerTLS: Sendable {
     ) -> [CertificateNews] {
         places.withLock { places in
             var news: [CertificateNews] = []
-            for place in places.indices {
-                let files = places[place].files
+            for index in places.indices {
+                let files = places[index].files
                 // The stamps are from before the read, so the next look notices a write during the read.
                 let stamps = files.stamps
                 if isAsked {
-                    places[place].watch.begin(stamps)
-                } else if !places[place].watch.look(stamps) {
+                    places[index].watch.begin(stamps)
+                } else if !places[index].watch.look(stamps) {
                     continue
                 }
                 do throws(TLSError) {
                     if let mistake = mistake(files.key) { throw TLSError(description: mistake) }
                     let next = try ServerTLS.read(files, choice)
-                    let isNew = next.digest != places[place].certificate.digest
-                    if isNew { places[place].certificate = next }
+                    let isNew = next.digest != places[index].certificate.digest
+                    if isNew { places[index].certificate = next }
                     if isNew || isAsked {
                         news.append(CertificateNews(files: files, outcome: isNew ? .taken : .unchanged))
                     }
@@ -195,19 +195,19 @@ final class CertificateChoice: Sendable {
             UnsafePointer<UInt8>?, UInt32, UnsafeMutableRawPointer?
         ) -> Int32 = { _, out, outLength, client, clientLength, _ in
             guard let out, let outLength, let client else { return SSL_TLSEXT_ERR_ALERT_FATAL }
-            var place = 0
+            var index = 0
             var choice: (start: UnsafePointer<UInt8>, length: UInt8)?
-            while place < Int(clientLength) {
-                let length = client[place]
-                let start = client + place + 1
-                guard place + 1 + Int(length) <= Int(clientLength) else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+            while index < Int(clientLength) {
+                let length = client[index]
+                let start = client + index + 1
+                guard index + 1 + Int(length) <= Int(clientLength) else { return SSL_TLSEXT_ERR_ALERT_FATAL }
                 let name = UnsafeBufferPointer(start: start, count: Int(length))
                 if name.elementsEqual("h2".utf8) {
                     choice = (start, length)
                     break
                 }
                 if name.elementsEqual("http/1.1".utf8) { choice = (start, length) }
-                place += 1 + Int(length)
+                index += 1 + Int(length)
             }
             guard let choice else { return SSL_TLSEXT_ERR_ALERT_FATAL }
             out.pointee = choice.start

@@ -17,8 +17,8 @@ enum X509Names {
         let all = OpaquePointer(raw)
         defer { GENERAL_NAMES_free(all) }
         var names: [String] = []
-        for place in 0..<OPENSSL_sk_num(all) {
-            guard let item = OPENSSL_sk_value(all, place) else { continue }
+        for index in 0..<OPENSSL_sk_num(all) {
+            guard let item = OPENSSL_sk_value(all, index) else { continue }
             let name = item.assumingMemoryBound(to: GENERAL_NAME.self).pointee
             guard let text = choose(name), let start = ASN1_STRING_get0_data(text) else { continue }
             let bytes = UnsafeBufferPointer(start: start, count: Int(ASN1_STRING_length(text)))

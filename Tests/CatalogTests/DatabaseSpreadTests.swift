@@ -119,10 +119,10 @@ import Testing
             #expect(throws: (any Error).self) { try DatabaseSpread(decoding: Array(bytes[..<length])) }
         }
         #expect(throws: (any Error).self) { try DatabaseSpread(decoding: bytes + [1]) }
-        for place in 0..<min(30, bytes.count) {
+        for index in 0..<min(30, bytes.count) {
             for value in UInt8.min...UInt8.max {
                 var changed = bytes
-                changed[place] = value
+                changed[index] = value
                 _ = try? DatabaseSpread(decoding: changed)
             }
         }

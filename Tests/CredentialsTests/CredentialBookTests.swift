@@ -166,10 +166,10 @@ private func name(_ number: Int) -> String {
         }
         #expect(throws: DecodeError.self) { try Credential(decoding: good + [0]) }
         // Version, kind, role, flags, project, the top of a time, the label's length.
-        for (place, value) in [(0, 2), (1, 4), (1, 1), (2, 0), (2, 4), (3, 2), (4, 5), (15, 255), (32, 200)] {
+        for (index, value) in [(0, 2), (1, 4), (1, 1), (2, 0), (2, 4), (3, 2), (4, 5), (15, 255), (32, 200)] {
             var bad = good
-            bad[place] = UInt8(value)
-            #expect(throws: DecodeError.self, "byte \(place)") { try Credential(decoding: bad) }
+            bad[index] = UInt8(value)
+            #expect(throws: DecodeError.self, "byte \(index)") { try Credential(decoding: bad) }
         }
     }
 

@@ -95,14 +95,14 @@ private let start: Int64 = 1_800_000_000_000
         #expect(next.number == 2 && next.from == at(start + RegistrationKeyRules.announcement))
         let keys = RegistrationKeys([first], now: at(start))
         let old = keys.fid(device)
-        keys.adopt([first, next], now: at(start))
+        keys.update([first, next], now: at(start))
         #expect(keys.newestKey == 1 && keys.fid(device) == old)
         let ahead = RegistrationKeys([first, next], now: at(start + RegistrationKeyRules.announcement))
         #expect(ahead.newestKey == 2)
         let new = ahead.fid(device)
         #expect(new != old)
         #expect(try keys.decipher(new).get().key == 2 && keys.decipher(old).get().key == 1)
-        keys.adopt([], now: at(start + RegistrationKeyRules.announcement))
+        keys.update([], now: at(start + RegistrationKeyRules.announcement))
         #expect(keys.newestKey == 2 && keys.fid(device) == new)
     }
 
@@ -120,7 +120,7 @@ private let start: Int64 = 1_800_000_000_000
         let retired = try RegistrationKeyRules.retired(1, of: [first, next], now: later)
         let keys = RegistrationKeys([first], now: at(start))
         let old = keys.fid(device)
-        keys.adopt([next, retired], now: later)
+        keys.update([next, retired], now: later)
         #expect(keys.decipher(old) == .failure(.retiredKey) && keys.newestKey == 2)
     }
 
@@ -136,7 +136,7 @@ private let start: Int64 = 1_800_000_000_000
     @Test func materialNeverChanges() {
         let keys = RegistrationKeys([first], now: at(start))
         let old = keys.fid(device)
-        keys.adopt([RegistrationKey(number: 1, material: material(9))], now: at(start))
+        keys.update([RegistrationKey(number: 1, material: material(9))], now: at(start))
         #expect(keys.fid(device) == old)
     }
 

@@ -60,7 +60,7 @@ struct ByteBudgetTests {
         balancer.end()
         other.end()
         #expect(take(&budgets[2], more))
-        for place in budgets.indices { budgets[place].end() }
+        for index in budgets.indices { budgets[index].end() }
         #expect(shared.bytes == 0)
         var pending = PendingBytes(shared, for: 7)
         let isQuarterTaken = pending.add(2 * ByteBudget.stepBytes)
@@ -78,7 +78,7 @@ struct ByteBudgetTests {
             var isTaking = true
             while isTaking {
                 isTaking = false
-                for place in attackers.indices where attackers[place].add(1 << 10) { isTaking = true }
+                for index in attackers.indices where attackers[index].add(1 << 10) { isTaking = true }
             }
             #expect((1 << 20) - shared.bytes >= left)
             var next = PendingBytes(shared, for: 99)

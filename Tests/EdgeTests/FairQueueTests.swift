@@ -73,8 +73,8 @@ struct FairQueueTests {
             for other in 0..<others { harness.add((0..<1000).map { _ in other }, of: UInt64(other)) }
             harness.add([-1], of: 99)
             let served = harness.turn()
-            let place = try #require(served.firstIndex(of: -1))
-            #expect(place <= 4 * others)
+            let index = try #require(served.firstIndex(of: -1))
+            #expect(index <= 4 * others)
         }
     }
 

@@ -53,13 +53,13 @@ struct FairnessTests {
         }
         defer { server.end() }
         let clients = try [RawClient(port: server.port), RawClient(port: server.port)]
-        for (place, client) in clients.enumerated() {
-            client.send(requests(200) { "/share\(place)/\(1000 + $0)" })
+        for (index, client) in clients.enumerated() {
+            client.send(requests(200) { "/share\(index)/\(1000 + $0)" })
         }
         for client in clients { #expect(client.read { answers($0) == 200 }) }
-        for place in 0...1 {
-            let seen = paths.withLock { $0.filter { $0.hasPrefix("/share\(place)") } }
-            #expect(seen == (0..<200).map { "/share\(place)/\(1000 + $0)" })
+        for index in 0...1 {
+            let seen = paths.withLock { $0.filter { $0.hasPrefix("/share\(index)") } }
+            #expect(seen == (0..<200).map { "/share\(index)/\(1000 + $0)" })
         }
         #expect(server.edge.counters.fairness.turnsCut.load(ordering: .relaxed) > 0)
         #expect(server.edge.counters.fairness.waiting.load(ordering: .relaxed) == 0)

@@ -171,13 +171,13 @@ enum Frames {
     /// The whole frames in `bytes`: kind, stream and payload.
     static func read(_ bytes: [UInt8]) -> [(kind: UInt8, stream: Int, payload: ArraySlice<UInt8>)] {
         var found: [(kind: UInt8, stream: Int, payload: ArraySlice<UInt8>)] = []
-        var place = 0
-        while place + 9 <= bytes.count {
-            let size = Int(bytes[place]) << 16 | Int(bytes[place + 1]) << 8 | Int(bytes[place + 2])
-            let stream = bytes[(place + 5)..<(place + 9)].reduce(0) { $0 << 8 | Int($1) }
-            guard place + 9 + size <= bytes.count else { break }
-            found.append((bytes[place + 3], stream, bytes[(place + 9)..<(place + 9 + size)]))
-            place += 9 + size
+        var index = 0
+        while index + 9 <= bytes.count {
+            let size = Int(bytes[index]) << 16 | Int(bytes[index + 1]) << 8 | Int(bytes[index + 2])
+            let stream = bytes[(index + 5)..<(index + 9)].reduce(0) { $0 << 8 | Int($1) }
+            guard index + 9 + size <= bytes.count else { break }
+            found.append((bytes[index + 3], stream, bytes[(index + 9)..<(index + 9 + size)]))
+            index += 9 + size
         }
         return found
     }

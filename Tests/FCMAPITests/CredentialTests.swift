@@ -123,11 +123,11 @@ private let body = #"{"message":{"topic":"a"}}"#
         let text = token.signed(with: key)
         #expect(AccessToken(text[...], signedWith: key) == token)
         #expect(AccessToken(text[...], signedWith: [1]) == nil)
-        for place in text.indices {
+        for index in text.indices {
             var changed = text
-            changed[place] = changed[place] == 65 ? 66 : 65
-            #expect(AccessToken(changed[...], signedWith: key) == nil, "byte \(place)")
-            #expect(AccessToken(text[..<place], signedWith: key) == nil, "\(place) bytes")
+            changed[index] = changed[index] == 65 ? 66 : 65
+            #expect(AccessToken(changed[...], signedWith: key) == nil, "byte \(index)")
+            #expect(AccessToken(text[..<index], signedWith: key) == nil, "\(index) bytes")
         }
     }
 

@@ -56,9 +56,9 @@ struct RandomRequestTests {
 
     private func object(_ random: inout SeededGenerator, _ schema: Schema, _ depth: Int) -> String {
         var fields: [String] = []
-        for place in schema.types.indices where random.next() % (depth == 1 ? 4 : 3) == 0 {
-            let name = random.next() % 2 == 0 ? schema.camel[place] : schema.snake[place]
-            fields.append("\"\(name)\":\(value(&random, schema.types[place], depth))")
+        for index in schema.types.indices where random.next() % (depth == 1 ? 4 : 3) == 0 {
+            let name = random.next() % 2 == 0 ? schema.camel[index] : schema.snake[index]
+            fields.append("\"\(name)\":\(value(&random, schema.types[index], depth))")
         }
         if random.next() % 40 == 0 { fields.append("\"unknown\":1") }
         return "{\(fields.joined(separator: ","))}"

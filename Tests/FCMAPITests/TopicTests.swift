@@ -212,13 +212,13 @@ struct TokenTests {
         request.fields.append(name: "authorization".utf8, value: "Bearer \(text)".utf8)
         let late = WallTime(milliseconds: harness.now.milliseconds + 3_600_001)
         #expect(harness.api.authenticator.principal(request, harness.api.directory, now: late) == nil)
-        for place in token.indices.dropFirst(4) {
+        for index in token.indices.dropFirst(4) {
             var changed = token
-            changed[place] = changed[place] == 65 ? 66 : 65
+            changed[index] = changed[index] == 65 ? 66 : 65
             let action = harness.route(
                 .post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"a"}}"#,
                 bearer: String(decoding: changed, as: UTF8.self))
-            #expect(action.sent == nil, "byte \(place)")
+            #expect(action.sent == nil, "byte \(index)")
         }
     }
 

@@ -14,7 +14,7 @@ import Testing
 
     private func schedule(jobs: Int = 0, rows: UInt64 = 0) -> EngineSchedule<Int> {
         var schedule = EngineSchedule<Int>()
-        schedule.begin(session)
+        schedule.use(session)
         schedule.add(Array(0..<jobs))
         for sequence in 0..<rows { schedule.offer([row(sequence + 1)]) }
         return schedule
@@ -145,9 +145,9 @@ import Testing
     func sessions() {
         var schedule = EngineSchedule<Int>()
         schedule.offer([row(1)])
-        schedule.begin(session)
+        schedule.use(session)
         schedule.offer([row(1)])
-        schedule.begin(SessionID(4))
+        schedule.use(SessionID(4))
         #expect(round(&schedule) == ["resolved 1"])
         schedule.offer([row(1)])
         guard case .append(SessionID(4), _, _)? = schedule.next() else {

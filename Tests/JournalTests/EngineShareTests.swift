@@ -33,10 +33,10 @@ import Testing
             #expect(throws: EngineError.self) { try DatabaseIdentity(decoding: Array(bytes[..<length])) }
         }
         #expect(throws: EngineError.self) { try DatabaseIdentity(decoding: bytes + [0]) }
-        for place in bytes.indices {
+        for index in bytes.indices {
             for value in UInt8.min...UInt8.max {
                 var changed = bytes
-                changed[place] = value
+                changed[index] = value
                 _ = try? DatabaseIdentity(decoding: changed)
             }
         }

@@ -161,8 +161,8 @@ struct LoadTests {
         var total = 0
         for batch in FillPlan(load) {
             #expect((1...Batch.devicesMax).contains(batch.count))
-            for place in 0..<batch.count {
-                members[batch.topic, default: []].insert((batch.first + place * batch.stride) % load.devices)
+            for index in 0..<batch.count {
+                members[batch.topic, default: []].insert((batch.first + index * batch.stride) % load.devices)
             }
             total += batch.count
         }

@@ -22,7 +22,7 @@ struct HandedOnTests {
     /// Takes the partition of an owner that left tokens, and loses the machine before anybody asks for
     /// tokens.
     private func takeAndLose(_ project: ProjectNumber) {
-        harness.core.adopt(projects: [project], limits: [:], births: [:], now: harness.now)
+        harness.core.updateCatalog(projects: [project], limits: [:], births: [:], now: harness.now)
         harness.turn(.order(.serve(LoopHarness.partition, Epoch(3))))
         harness.turn(.engine(.loaded(LoopHarness.stored(), Epoch(3), quotas: [project: left])))
         harness.turn(.lost(LoopHarness.partition, mayHaveAppended: false, reason: "a test"))
@@ -66,7 +66,8 @@ struct HandedOnTests {
         harness.turn(.order(.serve(LoopHarness.partition, Epoch(5))))
         harness.turn(.engine(.loaded(LoopHarness.stored(), Epoch(5), quotas: [project: left])))
         #expect(sends() == 5000)
-        harness.core.adopt(projects: [project], limits: [:], births: [project: Epoch(5)], now: harness.now)
+        harness.core.updateCatalog(
+            projects: [project], limits: [:], births: [project: Epoch(5)], now: harness.now)
         #expect(sends() == QuotaLimits.standard.sends.burst)
     }
 

@@ -138,8 +138,8 @@ import Testing
         var sent: [Int] = []
         for pressure in [Pressure.none, .behind, .full] {
             harness.host.pressure = pressure
-            harness.core.send(repeated, toLoop: 1)
-            harness.core.send(answer, toLoop: 1)
+            harness.core.post(repeated, toLoop: 1)
+            harness.core.post(answer, toLoop: 1)
             harness.turn()
             harness.core.takeMessages(for: 1) { sent.append($0.count) }
         }
@@ -152,7 +152,7 @@ import Testing
         let harness = LoopHarness(isClustered: false, loopCount: 2)
         let repeated = LoopMessage.partition(
             PartitionID(1), .offered(OutboxFrame(from: PartitionID(0), history: History(1), entries: [])))
-        for loop in 2...200 { harness.core.send(repeated, toLoop: loop) }
+        for loop in 2...200 { harness.core.post(repeated, toLoop: loop) }
         #expect(harness.turn().isEmpty)
     }
 }

@@ -61,7 +61,7 @@ final class LoopHarness {
             options, host: host, proofs: Proofs(), random: SeededGenerator(seed: 1),
             now: Instant(monotonic: host.monotonic, wall: WallTime(milliseconds: 1_800_000_000_000)))
         gateway = core.gateway
-        core.adopt(projects: [LoopHarness.project], limits: [:], births: [:], now: now)
+        core.updateCatalog(projects: [LoopHarness.project], limits: [:], births: [:], now: now)
     }
 
     /// The years by which the wall clock has leapt.

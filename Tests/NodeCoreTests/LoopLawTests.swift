@@ -86,7 +86,7 @@ struct LoopLawTests {
         let harness = LoopHarness()
         harness.serve()
         let project = try project(harness)
-        harness.core.adopt(projects: [project], limits: [:], births: [:], now: harness.now)
+        harness.core.updateCatalog(projects: [project], limits: [:], births: [:], now: harness.now)
         harness.pass(milliseconds: 5000)
         let asked = LoopMessage.levelsAsked(project, by: 0, question: 1)
         func told(_ effects: [LoopEffect]) -> [BucketLevel]? {

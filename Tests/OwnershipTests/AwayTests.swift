@@ -37,9 +37,9 @@ import Testing
             sessions: infos.map {
                 SessionRow(id: $0, node: "node-\($0.rawValue)", counter: counter, info: $1.encoded)
             },
-            partitions: rows.enumerated().map { place, row in
+            partitions: rows.enumerated().map { index, row in
                 PartitionRow(
-                    id: PartitionID(UInt16(place)), history: History(1), owner: row.owner,
+                    id: PartitionID(UInt16(index)), history: History(1), owner: row.owner,
                     epoch: Epoch(row.epoch), floor: Sequence(1))
             }, old: old, away: away)
         _ = tell(.nudged)

@@ -33,8 +33,8 @@ import Testing
         let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "127.0.0.1:3", gossip: "")
         var ownership = Ownership(session: own, name: "c", info: info, now: at(0))
         var said: Set<MonotonicTime?> = []
-        for (place, look) in looks.enumerated() {
-            let now = at(500 * UInt64(place) + 1)
+        for (index, look) in looks.enumerated() {
+            let now = at(500 * UInt64(index) + 1)
             var effects: [Ownership.Effect] = []
             ownership.handle(.polled(look, asked: now), now: now, into: &effects)
             for effect in effects {
@@ -68,9 +68,9 @@ import Testing
             var look = poll([(own, "c", milliseconds), (later, "a", milliseconds)])
             if milliseconds == 1 { look.sessions.removeLast() }
             if milliseconds > 1 {
-                for place in look.partitions.indices {
-                    look.partitions[place].owner = own
-                    look.partitions[place].epoch = Epoch(5)
+                for index in look.partitions.indices {
+                    look.partitions[index].owner = own
+                    look.partitions[index].epoch = Epoch(5)
                 }
             }
             ownership.handle(.polled(look, asked: now), now: now, into: &effects)

@@ -90,8 +90,8 @@ import Testing
         let world = try world(1, nodes: 3)
         let before = world.nodes[0].routes
         let (id, route) = try #require(
-            before.enumerated().compactMap { place, route in
-                route.map { (PartitionID(UInt16(place)), $0) }
+            before.enumerated().compactMap { index, route in
+                route.map { (PartitionID(UInt16(index)), $0) }
             }.first { $0.1.session == world.nodes[1].machine.session })
         let heir = world.nodes[2].machine.session
         func hear(_ session: SessionID, _ epoch: UInt64) -> Ownership.Route? {

@@ -85,7 +85,7 @@ struct OwnershipLawTests {
     func links() {
         func isSeen(_ law: String, _ change: (inout PeerLinks.Link) -> Void) {
             var links = PeerLinks()
-            links.adopt([OwnershipLawTests.other])
+            links.setPeers([OwnershipLawTests.other])
             let processID = OwnershipLawTests.other.processID
             _ = links.stands(processID, loop: 0, now: OwnershipLawTests.now)
             _ = links.failed(processID, loop: 1, reason: "a test", now: OwnershipLawTests.now)

@@ -102,8 +102,8 @@ struct OwnershipTests {
         try world.start("node-new", weight: 2)
         world.run(for: 12 * second)
         expectWhole(world, "seed \(seed)")
-        for (place, had) in before.enumerated() {
-            #expect(Set(world.nodes[place].serving.keys).isSubset(of: had), "seed \(seed)")
+        for (index, had) in before.enumerated() {
+            #expect(Set(world.nodes[index].serving.keys).isSubset(of: had), "seed \(seed)")
         }
         #expect(!world.nodes[3].serving.isEmpty, "seed \(seed)")
     }

@@ -62,8 +62,8 @@ final class OwnershipWorld {
 
     /// Sends an event from one node to another.
     private func send(_ event: Ownership.Event, _ to: SessionID, _ delay: UInt64) {
-        guard !isSpeechless, let place = nodes.firstIndex(where: { $0.machine.session == to }) else { return }
-        push(delay, .event(node: place, processID: processIDs[place], event))
+        guard !isSpeechless, let index = nodes.firstIndex(where: { $0.machine.session == to }) else { return }
+        push(delay, .event(node: index, processID: processIDs[index], event))
     }
 
     func after(_ delay: UInt64, _ body: @escaping () -> Void) { push(delay, .script(body)) }
@@ -75,11 +75,11 @@ final class OwnershipWorld {
             isShard: isShard, isGateway: true, weight: weight, peer: "\(name):1")
         let machine = Ownership(
             session: session, name: name, info: info, now: MonotonicTime(nanoseconds: now))
-        if let place = nodes.firstIndex(where: { $0.name == name }) {
-            nodes[place] = Node(name: name, machine: machine)
-            processIDs[place] += 1
-            push(0, .event(node: place, processID: processIDs[place], .woke))
-            return place
+        if let index = nodes.firstIndex(where: { $0.name == name }) {
+            nodes[index] = Node(name: name, machine: machine)
+            processIDs[index] += 1
+            push(0, .event(node: index, processID: processIDs[index], .woke))
+            return index
         }
         nodes.append(Node(name: name, machine: machine))
         processIDs.append(0)
@@ -105,12 +105,12 @@ final class OwnershipWorld {
 
     func run(for length: UInt64) {
         let end = now + length
-        while let place = queue.indices.min(by: {
+        while let index = queue.indices.min(by: {
             (queue[$0].time, queue[$0].order) < (queue[$1].time, queue[$1].order)
         }),
-            queue[place].time <= end
+            queue[index].time <= end
         {
-            let next = queue.remove(at: place)
+            let next = queue.remove(at: index)
             now = max(now, next.time)
             handle(next.what)
             watch()

@@ -19,7 +19,7 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
 @Suite("links to peers") struct PeerLinksTests {
     private func links(_ peers: UInt64...) -> PeerLinks {
         var links = PeerLinks()
-        links.adopt(peers.map { SessionID($0) })
+        links.setPeers(peers.map { SessionID($0) })
         return links
     }
 
@@ -62,7 +62,7 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
     @Test func whoIsNoMemberAnyMoreIsForgotten() {
         var links = links(2, 3)
         _ = links.failed(2, loop: 0, reason: "refused", now: at(0))
-        links.adopt([SessionID(3)])
+        links.setPeers([SessionID(3)])
         #expect(links.down.isEmpty && links.failed(2, loop: 0, reason: "refused", now: at(90)) == nil)
     }
 
@@ -127,7 +127,7 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
     @Test func theSentenceNamesAFewOnly() {
         let peers = (UInt64(2)...40).map { member($0, "shard-\($0)") }
         var links = PeerLinks()
-        links.adopt(peers.map(\.session))
+        links.setPeers(peers.map(\.session))
         for peer in peers {
             let reason = String(repeating: "x", count: 900)
             _ = links.failed(peer.session.processID, loop: 0, reason: reason, now: at(0))

@@ -13,10 +13,10 @@ import Testing
 
     @Test func recordsAreReadFactByFact() throws {
         var samples: [StoredFormats.Sample] = []
-        for (place, fact) in (FactSamples.small + FactSamples.large).enumerated() {
+        for (index, fact) in (FactSamples.small + FactSamples.large).enumerated() {
             let body = FactSamples.encoded(fact)
             let record = try RecordCodec.encode(header: StoredFactsTests.header, body: body)
-            samples.append(.init("fact-\(place)", record))
+            samples.append(.init("fact-\(index)", record))
         }
         let stored = try StoredFormats.read("records.txt", recording: samples)
         #expect(!stored.isEmpty)

@@ -35,7 +35,7 @@ import Testing
         try loop.submit {
             let peers = PeerConnections(
                 eventLoop: loop, identity: self.identity(1), bound: bound, events: links.events())
-            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
             return NIOLoopBound(peers, eventLoop: loop)
         }.wait()
     }

@@ -84,7 +84,7 @@ import Testing
         let peers = try loop.submit {
             let peers = PeerConnections(
                 eventLoop: loop, identity: client, trust: trust, tls: shown, events: told)
-            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
             _ = peers.send([1, 2, 3], to: 2)
             return NIOLoopBound(peers, eventLoop: loop)
         }.wait()

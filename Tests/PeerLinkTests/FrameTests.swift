@@ -66,15 +66,15 @@ import Testing
     @Test(arguments: all, [FrameTests.talk(30), FrameTests.talk(Frame.packBytesMin)])
     func everyFlippedBitIsAnErrorOrWaits(_ dialect: Dialect, _ payload: [UInt8]) {
         let good = whole(.data, payload, dialect)
-        for place in 0..<good.readableBytes {
+        for index in 0..<good.readableBytes {
             for bit in 0..<8 {
                 var bad = good
-                let byte: UInt8 = bad.getInteger(at: place) ?? 0
-                bad.setInteger(byte ^ 1 << UInt8(bit), at: place)
+                let byte: UInt8 = bad.getInteger(at: index) ?? 0
+                bad.setInteger(byte ^ 1 << UInt8(bit), at: index)
                 let frame = try? Frame.read(from: &bad, in: dialect)
                 // The first version's checksum does not cover the kind.
                 if let read = frame ?? nil {
-                    #expect(dialect.version == 1 && place == 5 && read.kind != .data, "byte \(place)")
+                    #expect(dialect.version == 1 && index == 5 && read.kind != .data, "byte \(index)")
                 }
             }
         }
@@ -116,8 +116,8 @@ import Testing
         for _ in 0..<5_000 {
             var bad = good
             for _ in 0..<4 {
-                let place = Int(random.next(upperBound: UInt64(bad.count)))
-                bad[place] = UInt8(truncatingIfNeeded: random.next())
+                let index = Int(random.next(upperBound: UInt64(bad.count)))
+                bad[index] = UInt8(truncatingIfNeeded: random.next())
             }
             // The result is another payload or an error, and never a crash.
             _ = packed(bad)
@@ -125,9 +125,9 @@ import Testing
     }
 
     @Test func whatIsNotUnderstoodIsNamed() {
-        func said(_ buffer: ByteBuffer, _ dialect: Dialect, _ place: Int, _ byte: UInt8) -> String {
+        func said(_ buffer: ByteBuffer, _ dialect: Dialect, _ index: Int, _ byte: UInt8) -> String {
             var buffer = buffer
-            buffer.setInteger(byte, at: place)
+            buffer.setInteger(byte, at: index)
             do throws(Frame.Fault) {
                 _ = try Frame.read(from: &buffer, in: dialect)
                 return ""

@@ -17,10 +17,10 @@ import Testing
 
     @Test func everyFlippedBitIsSeen() {
         let whole = GossipSocketTests.envelope.wrap([9, 8, 7])
-        for place in whole.indices {
+        for index in whole.indices {
             for bit in 0..<8 {
                 var bytes = whole
-                bytes[place] ^= 1 << UInt8(bit)
+                bytes[index] ^= 1 << UInt8(bit)
                 #expect(throws: GossipEnvelope.Refusal.self) {
                     try GossipSocketTests.envelope.unwrap(bytes)
                 }

@@ -51,7 +51,7 @@ import Testing
         let peers = try loop.submit {
             let peers = PeerConnections(
                 eventLoop: loop, identity: self.identity(1), isEager: says == nil, events: reports.events)
-            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
             if let says { _ = peers.send(says, to: 2) }
             return NIOLoopBound(peers, eventLoop: loop)
         }.wait()
@@ -114,7 +114,8 @@ import Testing
         let (former, next) = (try server(), try server())
         let peers = try peers(to: former.port, reports)
         reports.wait { $0.links == [.stands] }
-        try peers.0.submit { peers.1.value.adopt([2: .init(host: "127.0.0.1", port: next.port)]) }.wait()
+        try peers.0.submit { peers.1.value.setAddresses([2: .init(host: "127.0.0.1", port: next.port)]) }
+            .wait()
         reports.wait { $0.links.count >= 2 }
         try former.close().wait()
         #expect(try peers.0.submit { peers.1.value.send([1], to: 2) }.wait())

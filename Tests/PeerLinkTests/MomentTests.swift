@@ -84,7 +84,7 @@ import Testing
         let (loop, port) = (group.next(), server.port)
         let peers = try loop.submit {
             let peers = PeerConnections(eventLoop: loop, identity: self.identity(1), events: here.events)
-            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
             return NIOLoopBound(peers, eventLoop: loop)
         }.wait()
         var handedOver: [MonotonicTime] = []

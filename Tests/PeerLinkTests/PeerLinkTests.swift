@@ -19,11 +19,11 @@ import Testing
         }
         let newest = NewestConnections()
         let first = hello(1, 0, 3)
-        #expect(newest.adopt(first) && newest.isNewest(first))
-        #expect(newest.adopt(hello(1, 1, 1)) && newest.adopt(hello(2, 0, 1)) && newest.isNewest(first))
-        #expect(newest.adopt(hello(1, 0, 4)))
-        #expect(!newest.isNewest(first) && !newest.adopt(first))
-        for number in UInt32(10)...20_000 { _ = newest.adopt(hello(ProcessID(number), 0, 1)) }
+        #expect(newest.register(first) && newest.isNewest(first))
+        #expect(newest.register(hello(1, 1, 1)) && newest.register(hello(2, 0, 1)) && newest.isNewest(first))
+        #expect(newest.register(hello(1, 0, 4)))
+        #expect(!newest.isNewest(first) && !newest.register(first))
+        for number in UInt32(10)...20_000 { _ = newest.register(hello(ProcessID(number), 0, 1)) }
         #expect(newest.isNewest(hello(20_000, 0, 1)) && !newest.isNewest(hello(20_000, 0, 0)))
     }
 
@@ -111,7 +111,7 @@ final class Heard: Sendable {
         let port = server.port
         let peers = try loop.submit {
             let peers = PeerConnections(eventLoop: loop, identity: self.identity(1), events: here.events)
-            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
             return NIOLoopBound(peers, eventLoop: loop)
         }.wait()
         try loop.submit {
@@ -169,7 +169,7 @@ final class Heard: Sendable {
             let peers = try loop.submit {
                 let peers = PeerConnections(
                     eventLoop: loop, identity: self.identity(1), tls: tls, events: here.events)
-                peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+                peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
                 _ = peers.send([1, 2, 3], to: 2)
                 return NIOLoopBound(peers, eventLoop: loop)
             }.wait()
@@ -196,7 +196,7 @@ final class Heard: Sendable {
             let here = Heard()
             let peers = try loop.submit {
                 let peers = PeerConnections(eventLoop: loop, identity: stranger, events: here.events)
-                peers.adopt([stranger.cluster[0] == 9 ? 2 : 5: .init(host: "127.0.0.1", port: port)])
+                peers.setAddresses([stranger.cluster[0] == 9 ? 2 : 5: .init(host: "127.0.0.1", port: port)])
                 _ = peers.send([1, 2, 3], to: stranger.cluster[0] == 9 ? 2 : 5)
                 return NIOLoopBound(peers, eventLoop: loop)
             }.wait()

@@ -61,9 +61,9 @@ import Testing
         other = ProofTests.greeting(.listening, 4)
         let (proof, _) = try meet(&good, &other)
         for count in 0..<proof.count { #expect(!isBelieved(&other, Array(proof[..<count]))) }
-        for place in proof.indices {
+        for index in proof.indices {
             var bad = proof
-            bad[place] ^= 1
+            bad[index] ^= 1
             #expect(!isBelieved(&other, bad))
         }
         #expect(!isBelieved(&other, proof + [0]) && isBelieved(&other, proof))
@@ -144,7 +144,7 @@ import Testing
             let peers = PeerConnections(
                 eventLoop: loop, identity: client, trust: isServerTheStranger ? strict : stranger,
                 events: told)
-            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
             _ = peers.send([1, 2, 3], to: 2)
             return NIOLoopBound(peers, eventLoop: loop)
         }.wait()

@@ -45,7 +45,7 @@ import Testing
         let peers = try loop.submit {
             let peers = PeerConnections(
                 eventLoop: loop, identity: self.identity(1, 1...highest.0), events: here.events)
-            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
             for payload in [[1, 2, 3], long, [4]] { #expect(peers.send(payload, to: 2)) }
             return NIOLoopBound(peers, eventLoop: loop)
         }.wait()
@@ -65,7 +65,7 @@ import Testing
         let peers = try loop.submit {
             let peers = PeerConnections(
                 eventLoop: loop, identity: self.identity(1, 1...1), events: here.events)
-            peers.adopt([2: .init(host: "127.0.0.1", port: port)])
+            peers.setAddresses([2: .init(host: "127.0.0.1", port: port)])
             _ = peers.send([1], to: 2)
             return NIOLoopBound(peers, eventLoop: loop)
         }.wait()

@@ -31,11 +31,11 @@ import Testing
 
     /// No change may be lost or done by halves, and of two changes with one number only one may be done.
     @Test func writersWhoRaceAreDoneOneAfterTheOther() throws {
-        let place = try Server.shared().makeDatabase()
+        let address = try Server.shared().makeDatabase()
         let (writers, each) = (4, 40)
         let running = (0..<writers).map { writer in
             Running {
-                let engine = try PostgresEngine(place)
+                let engine = try PostgresEngine(address)
                 return try (0..<each).map { _ in try CatalogTests.add(engine, writer: writer) }
             }
         }
@@ -44,7 +44,7 @@ import Testing
             for number in try one.wait() { #expect(done.updateValue(writer, forKey: number) == nil) }
         }
         #expect(done.count == writers * each)
-        let engine = try PostgresEngine(place)
+        let engine = try PostgresEngine(address)
         #expect(CatalogTests.number(try engine.get(.setting, key: "version")) == UInt64(writers * each))
         for table in [CatalogTable.project, .credential] {
             let entries = try engine.all(table)
@@ -55,13 +55,13 @@ import Testing
 
     /// A writer that stands still after its read holds up nobody, and comes too late.
     @Test func aWriterThatIsStoppedHoldsNobodyUp() throws {
-        let place = try Server.shared().makeDatabase()
-        let slow = try PostgresEngine(place)
-        let quick = try PostgresEngine(place)
+        let address = try Server.shared().makeDatabase()
+        let slow = try PostgresEngine(address)
+        let quick = try PostgresEngine(address)
         _ = try CatalogTests.add(quick, writer: 1)
         let from = try slow.get(.setting, key: "version")
         for _ in 0..<3 { _ = try CatalogTests.add(quick, writer: 1) }
-        let other = try Other(place)
+        let other = try Other(address)
         // Locks of this database alone: other databases of the server belong to other tests.
         let locks = """
             SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
@@ -79,42 +79,42 @@ import Testing
 
     /// The connection ends while the change waits at the server.
     @Test func aChangeWhoseAnswerIsLostIsDoneOnce() throws {
-        let place = try Server.shared().makeDatabase()
-        #expect(try CatalogTests.add(try PostgresEngine(place), writer: 1) == 1)
-        let other = try Other(place)
+        let address = try Server.shared().makeDatabase()
+        #expect(try CatalogTests.add(try PostgresEngine(address), writer: 1) == 1)
+        let other = try Other(address)
         try other.run("BEGIN")
         try other.run("SELECT FROM tidecast.setting WHERE key = 'version' FOR UPDATE")
         let running = Running {
-            try CatalogTests.add(try PostgresEngine(place, options: .patient), writer: 1)
+            try CatalogTests.add(try PostgresEngine(address, options: .patient), writer: 1)
         }
         // The watcher is outside the transaction.
-        let watcher = try Other(place)
+        let watcher = try Other(address)
         try watcher.waitForALock()
         let process = try watcher.value("SELECT pid " + Other.waitingForALock)
         try other.run("SELECT pg_terminate_backend(\(process))")
         try other.run("COMMIT")
         #expect(try running.wait() == 2)
-        #expect(try PostgresEngine(place).all(.project).map(\.key) == ["1", "2"])
+        #expect(try PostgresEngine(address).all(.project).map(\.key) == ["1", "2"])
     }
 
     @Test func ofManyWhoPutASecretOneIsBelievedByAll() throws {
-        let place = try Server.shared().makeDatabase()
+        let address = try Server.shared().makeDatabase()
         let running = (0..<8).map { writer in
             Running {
-                try PostgresEngine(place).putIfAbsent(.setting, key: "secret", value: [UInt8(writer)])
+                try PostgresEngine(address).putIfAbsent(.setting, key: "secret", value: [UInt8(writer)])
             }
         }
         let found = Set(try running.map { try $0.wait() })
         #expect(found.count == 1)
-        #expect(found.first == (try PostgresEngine(place).get(.setting, key: "secret")))
+        #expect(found.first == (try PostgresEngine(address).get(.setting, key: "secret")))
     }
 
     /// Writers begin clusters of two sizes at once on one database: one cluster comes out, whole.
     @Test func partitionsAreMadeByOne() throws {
-        let place = try Server.shared().makeDatabase()
+        let address = try Server.shared().makeDatabase()
         let running = [3, 8, 3, 8].map { count in
             Running { () throws -> Int in
-                let engine = try PostgresEngine(place)
+                let engine = try PostgresEngine(address)
                 let histories = (0..<count).map { _ in History(UInt64(count)) }
                 do {
                     try engine.createPartitions(count: count, histories: histories)
@@ -126,7 +126,7 @@ import Testing
         }
         let made = Set(try running.map { try $0.wait() }).subtracting([0])
         #expect(made.count == 1)
-        let rows = try PostgresEngine(place).partitions()
+        let rows = try PostgresEngine(address).partitions()
         #expect(rows.count == made.first)
         #expect(rows.allSatisfy { $0.history == History(UInt64(rows.count)) && $0.owner == nil })
     }

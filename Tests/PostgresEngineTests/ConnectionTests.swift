@@ -61,9 +61,10 @@ struct Writer {
 /// Appends 2...last, and runs `harm` beside, each time when the writer has come a drawn number of records
 /// further.
 private func appendThrough(
-    _ place: String, last: UInt64, each: ClosedRange<UInt64>, harm: @escaping @Sendable (Other) throws -> Void
+    _ database: String, last: UInt64, each: ClosedRange<UInt64>,
+    harm: @escaping @Sendable (Other) throws -> Void
 ) throws -> Writer {
-    let engine = try PostgresEngine(place)
+    let engine = try PostgresEngine(database)
     var writer = Writer(engine: engine, session: try begin(engine, partitions: 1))
     let progress = Mutex<UInt64>(0)
     let next = DispatchSemaphore(value: 0)
@@ -72,7 +73,7 @@ private func appendThrough(
             next.wait()
             if progress.withLock({ $0 }) > last { return }
             // The server may just be starting again.
-            if let other = try? Other(place) { try? harm(other) }
+            if let other = try? Other(database) { try? harm(other) }
         }
     }
     var random = SeededGenerator(seed: last)
@@ -139,10 +140,10 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     }
 
     @Test func aConnectionThatEndedWhileNothingWasAskedIsMadeAgainUnseen() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
-        let other = try Other(place)
+        let other = try Other(database)
         try endConnections(other)
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         // The engine may have read the server's last words already. Otherwise the append hears of the end.
@@ -157,14 +158,14 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     /// A server process stands still with its connection open: the append's outcome is unknown, and another
     /// connection settles it.
     @Test func aFrozenServerIsNotWaitedForWithoutEnd() throws {
-        let place = try Server.shared().makeDatabase()
-        let session = try begin(try PostgresEngine(place))
+        let database = try Server.shared().makeDatabase()
+        let session = try begin(try PostgresEngine(database))
         var options = PostgresEngine.Options()
         options.silenceMilliseconds = 3000
-        let engine = try PostgresEngine(place, options: options)
+        let engine = try PostgresEngine(database, options: options)
         var writer = Writer(engine: engine, session: session)
         try writer.put(2)
-        let other = try Other(place)
+        let other = try Other(database)
         let processes = """
             FROM pg_stat_activity WHERE application_name = 'tidecast' AND datname = current_database()
             """
@@ -207,13 +208,13 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     }
 
     @Test func takingIsRepeatedWhereItsAnswerIsLost() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         _ = try begin(engine, partitions: 1)
         let stop = Mutex(false)
         let strike = DispatchSemaphore(value: 0)
         let harmer = Running {
-            let other = try Other(place)
+            let other = try Other(database)
             while true {
                 strike.wait()
                 if stop.withLock({ $0 }) { return }

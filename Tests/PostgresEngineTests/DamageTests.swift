@@ -19,12 +19,12 @@ import Testing
     }
 
     @Test func aBitThatFlippedInAPayloadIsNotReadAsTruth() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
         let rows = try (2...4).map { try row(0, $0) }
         _ = engine.append(session: session, batch: BatchID(1), rows: rows)
-        let other = try Other(place)
+        let other = try Other(database)
         let seed = UInt64(getpid())
         var random = SeededGenerator(seed: seed)
         for _ in 0..<20 {
@@ -45,21 +45,22 @@ import Testing
     }
 
     @Test func aRowInAnothersPlaceIsFound() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
         _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
-        try Other(place).run("UPDATE tidecast.journal SET sequence = 3 WHERE partition = 0 AND sequence = 2")
+        try Other(database).run(
+            "UPDATE tidecast.journal SET sequence = 3 WHERE partition = 0 AND sequence = 2")
         #expect(isCorrupt { _ = try engine.read(p(0), from: Sequence(2), bytesMax: .max) })
     }
 
     @Test func aDamagedSnapshotOrCatalogIsCorrupt() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1, 2, 3])
         try engine.put(.key, key: "a", value: [1, 2])
-        let other = try Other(place)
+        let other = try Other(database)
         try other.run("UPDATE tidecast.chunk SET bytes = set_byte(bytes, 1, 9)")
         try other.run("UPDATE tidecast.key SET value = set_byte(value, 9, 9)")
         #expect(isCorrupt { _ = try engine.readSnapshot(p(0), covering: Sequence(1)) })
@@ -72,10 +73,10 @@ import Testing
     }
 
     @Test func aSnapshotOfManyChunksComesBackAndLeavesNothingBehind() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
-        let other = try Other(place)
+        let other = try Other(database)
         // Chunks of a writer that stopped in the middle.
         try other.run("INSERT INTO tidecast.chunk VALUES (0, 999999, 0, 'x'), (1, 999999, 0, 'x')")
         func count(_ partition: Int) throws -> String? {
@@ -99,8 +100,8 @@ import Testing
     }
 
     @Test func aSnapshotOfBeforeIsRead() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1, 2, 3])
         var header = ByteWriter()
@@ -108,7 +109,7 @@ import Testing
         header.u64(1)
         header.u64(3)
         let sum = Int64(bitPattern: Checksum.of([1, 2, 3], seed: Checksum.of(header.bytes)))
-        try Other(place).run("UPDATE tidecast.snapshot SET checksum = \(sum)")
+        try Other(database).run("UPDATE tidecast.snapshot SET checksum = \(sum)")
         #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [1, 2, 3])
     }
 

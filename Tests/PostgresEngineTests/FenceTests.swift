@@ -9,13 +9,13 @@ import Testing
 
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct FenceTests {
     @Test func nothingGoesInAfterAFence() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine, partitions: 4)
         let ready = DispatchSemaphore(value: 0)
         let writers = (0..<4).map { partition in
             Running {
-                let engine = try PostgresEngine(place)
+                let engine = try PostgresEngine(database)
                 var sequence: UInt64 = 2
                 while true {
                     let batch = BatchID(UInt64(partition) << 32 | sequence)
@@ -42,11 +42,11 @@ import Testing
     }
 
     @Test func ofManyThatBeginANodesSessionAtOnceOneLivesAndItIsTheLatest() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let beginners = (0..<4).map { _ in
             Running {
-                let engine = try PostgresEngine(place)
+                let engine = try PostgresEngine(database)
                 return try (0..<5).map { _ in try engine.beginSession(node: "a") }
             }
         }
@@ -55,7 +55,7 @@ import Testing
         let living = try all.filter { try engine.isAlive($0) }
         #expect(living.count == 1)
         #expect(try engine.sessions().map(\.id) == living)
-        let leases = try Other(place).run("SELECT count(*) FROM tidecast.lease")
+        let leases = try Other(database).run("SELECT count(*) FROM tidecast.lease")
         #expect(leases.first?.first.flatMap { Int($0) } ?? 99 < 8, "leases of the long dead are gone")
     }
 
@@ -75,11 +75,11 @@ import Testing
     /// A fence that finds another counter must not wait for the session's row: each append of the living
     /// session holds the row's lock.
     @Test func aFenceThatFindsAnotherCounterTakesNoLock() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
         #expect(try engine.renewLease(session) == 1)
-        let append = try Other(place)
+        let append = try Other(database)
         try append.run("BEGIN; SELECT FROM tidecast.session FOR SHARE")
         #expect(try !engine.fence(session, at: 0))
         #expect(throws: EngineError.self, "the row is locked") { try engine.fence(session, at: 1) }
@@ -89,13 +89,13 @@ import Testing
 
     /// A fence waits for the lease's row, and then looks at the row again.
     @Test(arguments: ["COMMIT", "ROLLBACK"]) func aFenceWaitsForARenewalUnderWay(end: String) throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
-        let renewal = try Other(place)
-        let waiting = try Other(place)
+        let renewal = try Other(database)
+        let waiting = try Other(database)
         try renewal.run("BEGIN; UPDATE tidecast.lease SET counter = counter + 1")
-        let fence = Running { try PostgresEngine(place, options: .patient).fence(session, at: 0) }
+        let fence = Running { try PostgresEngine(database, options: .patient).fence(session, at: 0) }
         try waiting.waitForALock()
         try renewal.run(end)
         #expect(try fence.wait() == (end == "ROLLBACK"))
@@ -105,15 +105,15 @@ import Testing
     /// The renewal waits behind the fence and goes through, but the tables read after it have no such
     /// session.
     @Test func aLookUnderALeaseThatWasFencedMeanwhileIsNone() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
-        let fence = try Other(place)
-        let waiting = try Other(place)
+        let fence = try Other(database)
+        let waiting = try Other(database)
         try fence.run(
             "BEGIN; UPDATE tidecast.session SET alive = false; SELECT FROM tidecast.lease FOR SHARE")
         let look = Running {
-            let engine = try PostgresEngine(place, options: .patient)
+            let engine = try PostgresEngine(database, options: .patient)
             let info = Ownership.NodeInfo(isShard: true, isGateway: true, peer: "a:1")
             return try Ownership.Poll(renewing: session, info: info, of: engine).sessions
         }
@@ -125,10 +125,10 @@ import Testing
     }
 
     @Test func anAppendWaitsForALockNoLongerThanItIsTold() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
-        let other = try Other(place)
+        let other = try Other(database)
         try other.run("BEGIN; SELECT * FROM tidecast.session FOR UPDATE")
         let sentence = "a lock of the database was not to be had in time"
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
@@ -143,10 +143,10 @@ import Testing
     }
 
     @Test func anAppendThatMeetsAnUnfinishedRowOfAnotherIsRefused() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
-        let other = try Other(place)
+        let other = try Other(database)
         try other.run("BEGIN; INSERT INTO tidecast.journal VALUES (0, 2, 77, '')")
         let rows = [try row(0, 2), try row(1, 2)]
         #expect(engine.append(session: session, batch: BatchID(1), rows: rows).isRefused)
@@ -158,15 +158,15 @@ import Testing
     }
 
     @Test func aFenceThatWaitsInTheMiddleOfAnAppendIsSeenByTheNext() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
-        let other = try Other(place)
-        let waiting = try Other(place)
+        let other = try Other(database)
+        let waiting = try Other(database)
         // The fence holds its lock. The append waits behind the fence, and then looks at the row again.
         try other.run("BEGIN; UPDATE tidecast.session SET alive = false")
         let append = Running {
-            let engine = try PostgresEngine(place, options: .patient)
+            let engine = try PostgresEngine(database, options: .patient)
             return engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         }
         try waiting.waitForALock()
@@ -176,13 +176,13 @@ import Testing
     }
 
     @Test func takersRaceAndEachEpochHasOneOwner() throws {
-        let place = try Server.shared().makeDatabase()
-        let engine = try PostgresEngine(place)
+        let database = try Server.shared().makeDatabase()
+        let engine = try PostgresEngine(database)
         try engine.fence(try begin(engine, partitions: 1))
         let taken = Mutex<[Epoch: SessionID]>([:])
         let takers = (0..<3).map { index in
             Running {
-                let engine = try PostgresEngine(place)
+                let engine = try PostgresEngine(database)
                 for round in 0..<15 {
                     let session = try engine.beginSession(node: "n\(index)")
                     let former = try engine.partitions()[0]

@@ -7,17 +7,17 @@ import Testing
 
 /// A database that acknowledged more than it has: an old copy of its disk, on the same timeline.
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct JournalEndsTests {
-    private let place: String
+    private let address: String
     private let other: Other
 
     init() throws {
-        place = try Server.shared().makeDatabase()
-        other = try Other(place)
+        address = try Server.shared().makeDatabase()
+        other = try Other(address)
     }
 
     /// An engine that has acknowledged records 1 to 4 of partition 0.
     private func engine() throws -> (PostgresEngine, SessionID) {
-        let engine = try PostgresEngine(place)
+        let engine = try PostgresEngine(address)
         let session = try begin(engine)
         for sequence in UInt64(2)...4 {
             let outcome = engine.append(
@@ -49,14 +49,14 @@ import Testing
         #expect(try count() == before)
         #expect(try other.value("SELECT count(*) FROM tidecast.snapshot") == "0")
         // A new process believes the journal that is there.
-        #expect(try PostgresEngine(place).lastSequence(p(0)) == Sequence(3))
+        #expect(try PostgresEngine(address).lastSequence(p(0)) == Sequence(3))
     }
 
     @Test func allConnectionsOfAProcessKnowIt() throws {
         var options = PostgresEngine.Options()
         options.ends = JournalEnds()
-        let one = try PostgresEngine(place, options: options)
-        let two = try PostgresEngine(place, options: options)
+        let one = try PostgresEngine(address, options: options)
+        let two = try PostgresEngine(address, options: options)
         let session = try begin(one)
         #expect(one.append(session: session, batch: BatchID(2), rows: [try row(0, 2)]) == .rows([.appended]))
         try other.run("DELETE FROM tidecast.journal WHERE partition = 0 AND sequence = 2")
@@ -68,7 +68,7 @@ import Testing
     /// see it.
     @Test func whoSeesItTellsAllOthers() throws {
         let (engine, session) = try engine()
-        let idle = try PostgresEngine(place)
+        let idle = try PostgresEngine(address)
         let before = try #require(try idle.past())
         #expect(before.lossSeen == 0)
         try other.run("DELETE FROM tidecast.journal WHERE partition = 0 AND sequence > 3")
@@ -78,14 +78,14 @@ import Testing
             #expect(engine.append(session: session, batch: BatchID(5), rows: [try row(0, 5)]).isUnknown)
         }
         #expect(sentence { _ = try idle.partitions() }.contains("as another node has seen"))
-        let next = try PostgresEngine(place)
+        let next = try PostgresEngine(address)
         let after = try #require(try next.past())
         #expect(after.mayLack(before) && after.timeline == before.timeline)
         try endConnections(other)
         #expect(try next.past() == after)
         var options = PostgresEngine.Options()
         options.knownPast = before
-        #expect(sentence { _ = try PostgresEngine(place, options: options) }.contains("went back"))
+        #expect(sentence { _ = try PostgresEngine(address, options: options) }.contains("went back"))
     }
 
     @Test func whatWasTrimmedMeanwhileIsNotMissed() throws {

@@ -8,26 +8,26 @@ import Testing
 
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct OpeningTests {
     @Test func whatWasWrittenIsThereAfterReopening() throws {
-        let place = try Server.shared().makeDatabase()
+        let address = try Server.shared().makeDatabase()
         do {
-            let engine = try PostgresEngine(place)
+            let engine = try PostgresEngine(address)
             let session = try begin(engine)
             _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
             try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(2), bytes: [1, 2])
             try engine.put(.setting, key: "x", value: [9])
         }
-        let engine = try PostgresEngine(place)
+        let engine = try PostgresEngine(address)
         #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max) == [try row(0, 2)])
         #expect(try engine.readSnapshot(p(0), covering: Sequence(2)) == [1, 2])
         #expect(try engine.get(.setting, key: "x") == [9])
     }
 
     @Test func aNewerSchemaIsRefusedWithWhatToDo() throws {
-        let place = try Server.shared().makeDatabase()
-        let open = try PostgresEngine(place)
-        let other = try Other(place)
+        let address = try Server.shared().makeDatabase()
+        let open = try PostgresEngine(address)
+        let other = try Other(address)
         try other.run("UPDATE tidecast.schema SET version = \(Schema.version + 1)")
-        let reason = sentence { _ = try PostgresEngine(place) }
+        let reason = sentence { _ = try PostgresEngine(address) }
         #expect(reason.contains("written by a newer tidecast"), "\(reason)")
         #expect(reason.contains("start a tidecast at least as new"), "\(reason)")
         // An engine that was open before finds out when it connects again.
@@ -39,29 +39,29 @@ import Testing
     }
 
     @Test func anotherProgramsSchemaIsRefusedAndLeftAlone() throws {
-        let place = try Server.shared().makeDatabase()
-        let other = try Other(place)
+        let address = try Server.shared().makeDatabase()
+        let other = try Other(address)
         try other.run("CREATE SCHEMA tidecast; CREATE TABLE tidecast.theirs (x int)")
         #expect(
-            sentence { _ = try PostgresEngine(place) }.contains("is another program's"))
+            sentence { _ = try PostgresEngine(address) }.contains("is another program's"))
         #expect(try other.run("SELECT * FROM tidecast.theirs").isEmpty)
     }
 
     @Test func aDatabaseOfAnotherEncodingIsRefused() throws {
-        let place = try Server.shared().makeDatabase("ENCODING 'LATIN1' LOCALE 'C'")
-        #expect(sentence { _ = try PostgresEngine(place) }.contains("ENCODING 'UTF8'"))
+        let address = try Server.shared().makeDatabase("ENCODING 'LATIN1' LOCALE 'C'")
+        #expect(sentence { _ = try PostgresEngine(address) }.contains("ENCODING 'UTF8'"))
     }
 
     @Test func manyThatOpenAnEmptyDatabaseAtOnceMakeTheTablesOnce() throws {
-        let place = try Server.shared().makeDatabase()
+        let address = try Server.shared().makeDatabase()
         let openers = (0..<6).map { index in
             Running {
-                let engine = try PostgresEngine(place)
+                let engine = try PostgresEngine(address)
                 try engine.createPartitions(count: 3, histories: (0..<3).map { _ in History(UInt64(index)) })
             }
         }
         for opener in openers { try opener.wait() }
-        let rows = try PostgresEngine(place).partitions()
+        let rows = try PostgresEngine(address).partitions()
         #expect(rows.count == 3 && Set(rows.map(\.history)).count == 1)
     }
 
@@ -74,13 +74,13 @@ import Testing
     }
 
     @Test func theRolesOwnSettingsDoNotWeakenCommits() throws {
-        let place = try Server.shared().makeDatabase()
-        let other = try Other(place)
+        let address = try Server.shared().makeDatabase()
+        let other = try Other(address)
         let name = try other.value("SELECT current_database()")
         for setting in ["synchronous_commit = off", "statement_timeout = 1", "search_path = ''"] {
             try other.run("ALTER DATABASE \(name) SET \(setting)")
         }
-        let engine = try PostgresEngine(place)
+        let engine = try PostgresEngine(address)
         let settings = try engine.settings()
         #expect(settings.synchronousCommit == "on" && settings.fsync)
         #expect(settings.timeline == 1 && !settings.isInRecovery)
@@ -89,15 +89,15 @@ import Testing
     }
 
     @Test func aMissingStandbyIsSaidWhereOneIsDemanded() throws {
-        let place = try Server.shared().makeDatabase()
+        let address = try Server.shared().makeDatabase()
         var options = PostgresEngine.Options()
         options.demandsStandby = true
         #expect(
-            sentence { _ = try PostgresEngine(place, options: options) }.contains(
+            sentence { _ = try PostgresEngine(address, options: options) }.contains(
                 "synchronous_standby_names is empty"))
         options.demandsStandby = false
         options.synchronousCommit = .remoteApply
-        #expect(try PostgresEngine(place, options: options).settings().synchronousCommit == "remote_apply")
+        #expect(try PostgresEngine(address, options: options).settings().synchronousCommit == "remote_apply")
     }
 }
 

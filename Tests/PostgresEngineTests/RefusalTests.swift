@@ -8,16 +8,16 @@ import Testing
 /// The server's errors, and the outcomes that the engine makes of them. A trigger gives the error of a full
 /// disk.
 @Suite(.enabled(if: Server.isInstalled, Server.missing)) struct RefusalTests {
-    private let place: String
+    private let database: String
     private let engine: PostgresEngine
     private let session: SessionID
     private let other: Other
 
     init() throws {
-        place = try Server.shared().makeDatabase()
-        engine = try PostgresEngine(place)
+        database = try Server.shared().makeDatabase()
+        engine = try PostgresEngine(database)
         session = try begin(engine)
-        other = try Other(place)
+        other = try Other(database)
     }
 
     private func fail(with state: String, atCommit: Bool = false) throws {
@@ -81,7 +81,7 @@ import Testing
         let name = try other.value("SELECT current_database()")
         try other.run("CREATE ROLE \(name) LOGIN CONNECTION LIMIT 1")
         try other.run("GRANT CREATE ON DATABASE \(name) TO \(name); DROP SCHEMA tidecast CASCADE")
-        let plain = place.replacingOccurrences(of: "user=tidecast", with: "user=\(name)")
+        let plain = database.replacingOccurrences(of: "user=tidecast", with: "user=\(name)")
         let engine = try PostgresEngine(plain)
         let session = try begin(engine)
         #expect(try engine.renewLease(session) == 1)

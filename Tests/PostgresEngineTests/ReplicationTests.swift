@@ -20,13 +20,13 @@ import Testing
 
     @Test func anAppendOfNoRowsWaitsForTheStandbyLikeAnyOther() throws {
         let server = try Server()
-        let place = server.connection("postgres")
-        let session = try begin(try PostgresEngine(place))
-        let other = try Other(place)
+        let database = server.connection("postgres")
+        let session = try begin(try PostgresEngine(database))
+        let other = try Other(database)
         try waitForStandby("nobody", on: other)
         let isOver = Mutex(false)
         let asking = Running {
-            let engine = try PostgresEngine(place)
+            let engine = try PostgresEngine(database)
             // The server takes its new setting over a little later than it says.
             while !isOver.withLock({ $0 }) {
                 let outcome = engine.append(session: session, batch: BatchID(1), rows: [])
@@ -46,12 +46,12 @@ import Testing
     @Test(arguments: ["pg_cancel_backend", "pg_terminate_backend"])
     func aCommitWhoseWaitIsCutShortIsUnknown(by function: String) throws {
         let server = try Server()
-        let place = server.connection("postgres")
-        let session = try begin(try PostgresEngine(place))
-        let other = try Other(place)
+        let database = server.connection("postgres")
+        let session = try begin(try PostgresEngine(database))
+        let other = try Other(database)
         try waitForStandby("nobody", on: other)
         let appending = Running {
-            let engine = try PostgresEngine(place)
+            let engine = try PostgresEngine(database)
             var sequence: UInt64 = 2
             while true {
                 let next = try row(0, sequence)
@@ -71,7 +71,7 @@ import Testing
         let (outcome, sequence) = try appending.wait()
         #expect(outcome.isUnknown, "\(outcome)")
         try waitForStandby("", on: other)
-        var writer = Writer(engine: try PostgresEngine(place), session: session)
+        var writer = Writer(engine: try PostgresEngine(database), session: session)
         #expect(try writer.engine.look(p(0), Sequence(sequence)) == BatchID(sequence))
         try writer.put(sequence + 1)
     }
@@ -82,9 +82,9 @@ import Testing
         let other = try Other(primary.connection("postgres"))
         try waitForStandby("standby", on: other)
         try other.wait("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'", for: "1")
-        let place =
+        let database =
             "host=127.0.0.1,127.0.0.1 port=\(primary.port),\(standby.port) user=tidecast dbname=postgres"
-        let engine = try PostgresEngine(place)
+        let engine = try PostgresEngine(database)
         let session = try begin(engine, partitions: 1)
         var writer = Writer(engine: engine, session: session)
         for sequence in UInt64(2)...50 { try writer.put(sequence) }
@@ -116,9 +116,9 @@ import Testing
         let standby = try Server(standbyOf: primary)
         let other = try Other(primary.connection("postgres"))
         try waitForStandby("", on: other)
-        let place =
+        let database =
             "host=127.0.0.1,127.0.0.1 port=\(primary.port),\(standby.port) user=tidecast dbname=postgres"
-        let engine = try PostgresEngine(place)
+        let engine = try PostgresEngine(database)
         var writer = Writer(engine: engine, session: try begin(engine, partitions: 1))
         try writer.put(2)
         let before = try #require(try engine.past())
@@ -130,7 +130,7 @@ import Testing
             #expect(outcome != .rows([.appended]))
         }
         #expect(engine.failure?.contains("may be lost") == true)
-        let next = try PostgresEngine(place)
+        let next = try PostgresEngine(database)
         #expect(try next.past()?.mayLack(before) == true)
     }
 
@@ -149,13 +149,13 @@ import Testing
 
     @Test func aServerThatDoesNotSyncIsRefusedAndLaterIsNotTrusted() throws {
         let server = try Server(settings: ["fsync": "off"])
-        let place = server.connection("postgres")
-        #expect(sentence { _ = try PostgresEngine(place) }.contains("fsync = off"))
-        let other = try Other(place)
+        let database = server.connection("postgres")
+        #expect(sentence { _ = try PostgresEngine(database) }.contains("fsync = off"))
+        let other = try Other(database)
         try other.run("ALTER SYSTEM SET fsync = on")
         try other.run("SELECT pg_reload_conf()")
         try other.wait("SHOW fsync", for: "on")
-        let engine = try PostgresEngine(place)
+        let engine = try PostgresEngine(database)
         let session = try begin(engine)
         #expect(try engine.renewLease(session) == 1)
         try other.run("ALTER SYSTEM SET fsync = off")

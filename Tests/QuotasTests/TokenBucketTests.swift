@@ -167,8 +167,8 @@ struct DumbBucket {
                 devices: UInt64.random(in: 0 ... .max, using: &random))
             var bytes = limits.encoded
             expect(QuotaLimits(encoded: bytes) == limits)
-            let place = Int.random(in: 0..<bytes.count, using: &random)
-            bytes[place] ^= UInt8.random(in: 1...255, using: &random)
+            let index = Int.random(in: 0..<bytes.count, using: &random)
+            bytes[index] ^= UInt8.random(in: 1...255, using: &random)
             if let other = QuotaLimits(encoded: bytes) { expect(other.encoded == bytes) }
         }
         for count in 0..<QuotaLimits.encodedCount {

@@ -21,7 +21,7 @@ struct RegistrationTotalTests {
             router = Router(
                 options: Router.Options(partitionCount: 4, gateway: GatewayID(2), session: 9),
                 admission: Admission(SpenderID(1)), random: SeededGenerator(seed: 1))
-            router.admission.adopt([project: limits])
+            router.admission.setLimits([project: limits])
             grantor.open(project, limits, epoch: Epoch(1), .full, now: now.monotonic)
         }
 
@@ -83,7 +83,7 @@ struct RegistrationTotalTests {
         // A higher limit counts at once.
         _ = harness.register(project)
         limits.devices = 10
-        harness.router.admission.adopt([project: limits])
+        harness.router.admission.setLimits([project: limits])
         guard case .registered? = harness.register(project) else {
             Issue.record("a device within the new limit was refused")
             return

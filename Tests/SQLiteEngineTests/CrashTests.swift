@@ -28,7 +28,7 @@ import Testing
         thread.perform(
             { try begin($0, partitions: 3) }, then: { begun.add([try? $0.get()].compactMap { $0 }) })
         guard let session = begun.wait(for: 1).first else { abort() }
-        thread.begin(session)
+        thread.use(session)
         for sequence in 2...UInt64.max {
             for partition in 0..<3 { thread.submit([try row(partition, sequence, bytes: 700)], for: 0) }
             while thread.counters.rows + 30 < (sequence - 1) * 3 { usleep(100) }

@@ -26,7 +26,7 @@ import Testing
         let begun = Gathered<SessionID>()
         thread.perform(
             { try begin($0, partitions: partitions) }, then: { begun.add([try? $0.get()].compactMap { $0 }) })
-        thread.begin(try #require(begun.wait(for: 1).first))
+        thread.use(try #require(begun.wait(for: 1).first))
         return thread
     }
 

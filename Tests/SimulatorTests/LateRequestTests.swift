@@ -56,7 +56,7 @@ struct LateRequestTests {
         #expect(world.counts["late requests"] == nil)
         switch hindrance {
         case .none: break
-        case .cut: world.network.cut(gateway.place, owner.place)
+        case .cut: world.network.cut(gateway.index, owner.index)
         case .sleep: world.freeze(owner, for: .seconds(5))
         case .standstill: world.freeze(owner, for: .seconds(5), stopsClock: true)
         }

@@ -204,9 +204,9 @@ struct SwarmTests {
     @Test("draw everything, and nothing always")
     func variety() {
         let draws = (UInt64(1)...400).map { SwarmDraw(seed: $0) }
-        for place in draws[0].traits.indices {
-            let drawn = draws.count { !$0.traits[place].isPlain }
-            #expect(drawn > 20, "\(draws[0].traits[place].name) is drawn by \(drawn) of 400 seeds")
+        for index in draws[0].traits.indices {
+            let drawn = draws.count { !$0.traits[index].isPlain }
+            #expect(drawn > 20, "\(draws[0].traits[index].name) is drawn by \(drawn) of 400 seeds")
         }
     }
 

@@ -78,7 +78,7 @@ final class Authenticator {
         let scheme: StaticString = "bearer "
         let count = scheme.utf8CodeUnitCount
         guard field.count > count else { return nil }
-        for place in 0..<count where field[field.startIndex + place] | 0x20 != scheme.utf8Start[place] {
+        for index in 0..<count where field[field.startIndex + index] | 0x20 != scheme.utf8Start[index] {
             return nil
         }
         return field.dropFirst(count)

@@ -50,8 +50,8 @@ public final class Emulator: Sendable {
 
     func accepted(_ id: MessageID) {
         state.withLock { state in
-            guard let place = state.asked.lastIndex(where: { $0.sent.id == id }) else { return }
-            let asked = state.asked.remove(at: place)
+            guard let index = state.asked.lastIndex(where: { $0.sent.id == id }) else { return }
+            let asked = state.asked.remove(at: index)
             guard var kept = Emulator.kept(of: asked.project, in: state) else { return }
             if kept.messages.count >= Emulator.messagesMax { kept.messages.removeFirst() }
             kept.messages.append(asked.sent)
@@ -93,12 +93,12 @@ public final class Emulator: Sendable {
     func takeFault(of project: String, device: [UInt8]?) -> Fault? {
         state.withLock { state in
             guard let faults = state.projects[project]?.faults,
-                let place = faults.firstIndex(where: { $0.concerns(device) })
+                let index = faults.firstIndex(where: { $0.concerns(device) })
             else { return nil }
-            let fault = faults[place]
+            let fault = faults[index]
             if let times = fault.times {
-                state.projects[project]?.faults[place].times = times - 1
-                if times <= 1 { state.projects[project]?.faults.remove(at: place) }
+                state.projects[project]?.faults[index].times = times - 1
+                if times <= 1 { state.projects[project]?.faults.remove(at: index) }
             }
             return fault
         }

@@ -155,8 +155,8 @@ struct JSONWriter: ~Copyable {
             power = digits < 20 ? power * 10 : power
         }
         let start = room(digits)
-        for place in stride(from: digits - 1, through: 0, by: -1) {
-            start[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+        for index in stride(from: digits - 1, through: 0, by: -1) {
+            start[index] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
             rest /= 10
         }
         count += digits
@@ -177,15 +177,15 @@ struct JSONWriter: ~Copyable {
     private mutating func quoted(_ text: Bytes) {
         guard let start = text.baseAddress else { return }
         let room = room(text.count)
-        var place = 0
-        while place < text.count, !JSONWriter.mustBeEscaped(start[place]) {
-            room[place] = start[place]
-            place += 1
+        var index = 0
+        while index < text.count, !JSONWriter.mustBeEscaped(start[index]) {
+            room[index] = start[index]
+            index += 1
         }
-        count += place
-        while place < text.count {
-            escaped(start[place])
-            place += 1
+        count += index
+        while index < text.count {
+            escaped(start[index])
+            index += 1
         }
     }
 

@@ -79,20 +79,20 @@ struct MessageReader {
 
     private func target(_ values: FieldValues) throws(APIError) -> ReadMessage.Target {
         var found: Int?
-        for place in MessagePlace.targets where values[place] != nil {
+        for index in MessagePlace.targets where values[index] != nil {
             guard found == nil else {
                 throw .invalid("message", "Exactly one of fid, token, topic and condition must be set.")
             }
-            found = place
+            found = index
         }
-        guard let place = found, let value = values[place] else {
+        guard let index = found, let value = values[index] else {
             throw .invalid("message", "Recipient of the message is not set.")
         }
-        var field: String { "message.\(Schema.message.snake[place])" }
+        var field: String { "message.\(Schema.message.snake[index])" }
         guard let text = value.string else { throw .type(field, "TYPE_STRING", value) }
-        if place == MessagePlace.fid { return .fid(Array(text)) }
-        if place == MessagePlace.token { return .token(Array(text)) }
-        if place == MessagePlace.topic {
+        if index == MessagePlace.fid { return .fid(Array(text)) }
+        if index == MessagePlace.token { return .token(Array(text)) }
+        if index == MessagePlace.topic {
             guard let name = TopicName(text) else { throw .invalid(field, "Invalid topic name.") }
             return .topic(name)
         }

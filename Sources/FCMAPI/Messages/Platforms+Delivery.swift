@@ -68,10 +68,10 @@ extension Platforms {
     /// Names of header fields have no case (RFC 9110 §5.1); `name` is in lower case.
     private static func isHeader(_ bytes: Bytes, _ name: StaticString) -> Bool {
         guard bytes.count == name.utf8CodeUnitCount else { return false }
-        for place in 0..<bytes.count {
-            let byte = bytes[place]
+        for index in 0..<bytes.count {
+            let byte = bytes[index]
             let isUpper = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z")
-            if (isUpper ? byte | 0x20 : byte) != name.utf8Start[place] { return false }
+            if (isUpper ? byte | 0x20 : byte) != name.utf8Start[index] { return false }
         }
         return true
     }

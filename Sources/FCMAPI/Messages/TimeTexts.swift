@@ -6,25 +6,25 @@ enum Duration {
         var seconds: UInt64 = 0
         var nanoseconds: UInt64 = 0
         var scale: UInt64 = 1_000_000_000
-        var place = 0
-        while place < text.count - 1, let digit = digit(text[place]) {
+        var index = 0
+        while index < text.count - 1, let digit = digit(text[index]) {
             guard seconds < 10_000_000_000 else { return nil }
             seconds = seconds * 10 + digit
-            place += 1
+            index += 1
         }
-        guard place > 0 else { return nil }
-        if text[place] == UInt8(ascii: ".") {
-            let start = place + 1
-            place = start
-            while place < text.count - 1, let digit = digit(text[place]) {
-                guard place - start < 9 else { return nil }
+        guard index > 0 else { return nil }
+        if text[index] == UInt8(ascii: ".") {
+            let start = index + 1
+            index = start
+            while index < text.count - 1, let digit = digit(text[index]) {
+                guard index - start < 9 else { return nil }
                 scale /= 10
                 nanoseconds += digit * scale
-                place += 1
+                index += 1
             }
-            guard place > start else { return nil }
+            guard index > start else { return nil }
         }
-        guard place == text.count - 1, seconds < 10_000_000_000 else { return nil }
+        guard index == text.count - 1, seconds < 10_000_000_000 else { return nil }
         return seconds * 1_000_000_000 + nanoseconds
     }
 
@@ -38,30 +38,30 @@ enum Timestamp {
     static func isValid(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         guard text.count >= 20, text.count <= 40 else { return false }
         let pattern = Array("0000-00-00T00:00:00".utf8)
-        for (place, wanted) in pattern.enumerated() {
+        for (index, wanted) in pattern.enumerated() {
             if wanted == 0x30 {
-                guard Duration.digit(text[place]) != nil else { return false }
-            } else if text[place] != wanted
-                && !(wanted == UInt8(ascii: "T") && text[place] == UInt8(ascii: "t"))
+                guard Duration.digit(text[index]) != nil else { return false }
+            } else if text[index] != wanted
+                && !(wanted == UInt8(ascii: "T") && text[index] == UInt8(ascii: "t"))
             {
                 return false
             }
         }
         guard isDate(text) else { return false }
-        var place = pattern.count
-        if text[place] == UInt8(ascii: ".") {
-            place += 1
-            let start = place
-            while place < text.count, Duration.digit(text[place]) != nil { place += 1 }
-            guard place > start, place - start <= 9 else { return false }
+        var index = pattern.count
+        if text[index] == UInt8(ascii: ".") {
+            index += 1
+            let start = index
+            while index < text.count, Duration.digit(text[index]) != nil { index += 1 }
+            guard index > start, index - start <= 9 else { return false }
         }
-        guard place < text.count else { return false }
-        if text[place] == UInt8(ascii: "Z") || text[place] == UInt8(ascii: "z") {
-            return place + 1 == text.count
+        guard index < text.count else { return false }
+        if text[index] == UInt8(ascii: "Z") || text[index] == UInt8(ascii: "z") {
+            return index + 1 == text.count
         }
-        guard text[place] == UInt8(ascii: "+") || text[place] == UInt8(ascii: "-"), place + 6 == text.count,
-            text[place + 3] == UInt8(ascii: ":"), let hours = two(text, place + 1),
-            let minutes = two(text, place + 4)
+        guard text[index] == UInt8(ascii: "+") || text[index] == UInt8(ascii: "-"), index + 6 == text.count,
+            text[index + 3] == UInt8(ascii: ":"), let hours = two(text, index + 1),
+            let minutes = two(text, index + 4)
         else {
             return false
         }
@@ -69,8 +69,8 @@ enum Timestamp {
     }
 
     /// Two digits as a number.
-    private static func two(_ text: UnsafeBufferPointer<UInt8>, _ place: Int) -> Int? {
-        guard let tens = Duration.digit(text[place]), let ones = Duration.digit(text[place + 1]) else {
+    private static func two(_ text: UnsafeBufferPointer<UInt8>, _ index: Int) -> Int? {
+        guard let tens = Duration.digit(text[index]), let ones = Duration.digit(text[index + 1]) else {
             return nil
         }
         return Int(tens * 10 + ones)

@@ -142,8 +142,8 @@ struct RequestRouter {
         }
     }
 
-    func segment(_ place: Int, lenient: Bool = false) throws(APIError) -> [UInt8] {
-        guard let decoded = target.decoded(place, lenient: lenient) else {
+    func segment(_ index: Int, lenient: Bool = false) throws(APIError) -> [UInt8] {
+        guard let decoded = target.decoded(index, lenient: lenient) else {
             throw APIError(
                 status: .invalidArgument, message: "The path is not percent-encoded properly.",
                 fcmCode: "INVALID_ARGUMENT")

@@ -19,25 +19,25 @@ struct Target {
         queryStart = min(mark + 1, target.count)
         guard mark > 0, target[0] == UInt8(ascii: "/") else { return }
         var start = 1
-        for place in 1...mark where place == mark || target[place] == UInt8(ascii: "/") {
+        for index in 1...mark where index == mark || target[index] == UInt8(ascii: "/") {
             guard count < Target.segmentsMax else {
                 count = 0
                 return
             }
             starts[count] = Int32(truncatingIfNeeded: start)
-            ends[count] = Int32(truncatingIfNeeded: place)
+            ends[count] = Int32(truncatingIfNeeded: index)
             count += 1
-            start = place + 1
+            start = index + 1
         }
     }
 
     private var query: ArraySlice<UInt8> { bytes[queryStart...] }
 
-    func segment(_ place: Int) -> ArraySlice<UInt8> { bytes[Int(starts[place])..<Int(ends[place])] }
+    func segment(_ index: Int) -> ArraySlice<UInt8> { bytes[Int(starts[index])..<Int(ends[index])] }
 
-    func matches(_ place: Int, _ text: StaticString) -> Bool {
-        guard place < count, Int(ends[place] - starts[place]) == text.utf8CodeUnitCount else { return false }
-        let start = Int(starts[place])
+    func matches(_ index: Int, _ text: StaticString) -> Bool {
+        guard index < count, Int(ends[index] - starts[index]) == text.utf8CodeUnitCount else { return false }
+        let start = Int(starts[index])
         return bytes.withUnsafeBufferPointer { bytes in
             for offset in 0..<text.utf8CodeUnitCount
             where bytes[start + offset] != text.utf8Start[offset] { return false }
@@ -47,8 +47,8 @@ struct Target {
 
     /// A decoded segment; `nil` where its percent-encoding is broken and `lenient` is false. `lenient`: a `%`
     /// that encodes nothing stands for itself, because one SDK puts topics into the path without encoding.
-    func decoded(_ place: Int, lenient: Bool = false) -> [UInt8]? {
-        place < count ? Target.decode(segment(place), plus: false, lenient: lenient) : nil
+    func decoded(_ index: Int, lenient: Bool = false) -> [UInt8]? {
+        index < count ? Target.decode(segment(index), plus: false, lenient: lenient) : nil
     }
 
     /// Removes `:verb` from the end of the last segment, if it is there.
@@ -67,9 +67,9 @@ struct Target {
     var withPlainColon: Target? {
         guard count > 0 else { return nil }
         let last = segment(count - 1)
-        let colon = last.indices.last { place in
-            place + 2 < last.endIndex && last[place] == UInt8(ascii: "%")
-                && last[place + 1] == UInt8(ascii: "3") && last[place + 2] | 0x20 == UInt8(ascii: "a")
+        let colon = last.indices.last { index in
+            index + 2 < last.endIndex && last[index] == UInt8(ascii: "%")
+                && last[index + 1] == UInt8(ascii: "3") && last[index + 2] | 0x20 == UInt8(ascii: "a")
         }
         guard let colon else { return nil }
         var plain = bytes
@@ -100,20 +100,20 @@ struct Target {
             return Array(text)
         }
         var out: [UInt8] = []
-        var place = text.startIndex
-        while place < text.endIndex {
-            let byte = text[place]
+        var index = text.startIndex
+        while index < text.endIndex {
+            let byte = text[index]
             if byte == UInt8(ascii: "%") {
-                if place + 2 < text.endIndex, let high = hex(text[place + 1]), let low = hex(text[place + 2])
+                if index + 2 < text.endIndex, let high = hex(text[index + 1]), let low = hex(text[index + 2])
                 {
                     out.append(high << 4 | low)
-                    place += 3
+                    index += 3
                     continue
                 }
                 guard lenient else { return nil }
             }
             out.append(plus && byte == UInt8(ascii: "+") ? 0x20 : byte)
-            place += 1
+            index += 1
         }
         return out
     }

@@ -13,11 +13,11 @@ struct TextTable {
         ends.append(bytes.count)
     }
 
-    private func range(_ place: Int) -> Range<Int> { (place == 0 ? 0 : ends[place - 1])..<ends[place] }
+    private func range(_ index: Int) -> Range<Int> { (index == 0 ? 0 : ends[index - 1])..<ends[index] }
 
-    func append(_ place: Int, to out: inout [UInt8]) { out.append(contentsOf: bytes[range(place)]) }
+    func append(_ index: Int, to out: inout [UInt8]) { out.append(contentsOf: bytes[range(index)]) }
 
-    subscript(_ place: Int) -> String { String(decoding: bytes[range(place)], as: UTF8.self) }
+    subscript(_ index: Int) -> String { String(decoding: bytes[range(index)], as: UTF8.self) }
 }
 
 /// Devices of a project: their tokens, for senders, and their credentials, for listening.
@@ -60,13 +60,13 @@ private final class Registrar: RequestSource {
         remaining = count
     }
 
-    func next(_ place: Int) -> (head: RequestHead, body: [UInt8])? {
+    func next(_ index: Int) -> (head: RequestHead, body: [UInt8])? {
         guard remaining > 0 else { return nil }
         remaining -= 1
         return (head, Array("{}".utf8))
     }
 
-    func answered(_ place: Int, status: Int, body: [UInt8]) {
+    func answered(_ index: Int, status: Int, body: [UInt8]) {
         guard status == 200 else { return }
         body.withUnsafeBytes { bytes in
             guard let token = Registrar.field("\"token\":", in: bytes),

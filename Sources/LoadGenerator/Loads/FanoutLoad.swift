@@ -148,8 +148,8 @@ final class FanoutRun {
     }
 
     private func send() {
-        let place = next % FanoutRun.ring
-        flights[place] = Flight(number: next, remaining: each, began: MonotonicClock.now())
+        let index = next % FanoutRun.ring
+        flights[index] = Flight(number: next, remaining: each, began: MonotonicClock.now())
         underWay += 1
         sent += 1
         next += 1
@@ -157,15 +157,15 @@ final class FanoutRun {
     }
 
     private func answer(_ number: Int, isTaken: Bool) {
-        let place = number % FanoutRun.ring
-        guard flights[place].number == number else { return }
-        flights[place].isAnswered = true
-        if isMeasured { toAnswer.record(poller.now - flights[place].began) }
+        let index = number % FanoutRun.ring
+        guard flights[index].number == number else { return }
+        flights[index].isAnswered = true
+        if isMeasured { toAnswer.record(poller.now - flights[index].began) }
         if !isTaken {
             refused += 1
-            flights[place].remaining = 0
+            flights[index].remaining = 0
         }
-        endIfDone(place)
+        endIfDone(index)
     }
 
     private func deliver(_ stream: Int, _ number: Int) {
@@ -180,20 +180,20 @@ final class FanoutRun {
         case .inOrder: break
         case .early, .late, .jump: disordered += 1
         }
-        let place = number % FanoutRun.ring
-        guard flights[place].number == number else { return }
+        let index = number % FanoutRun.ring
+        guard flights[index].number == number else { return }
         if isMeasured {
             deliveries += 1
-            toEach.record(poller.now - flights[place].began)
+            toEach.record(poller.now - flights[index].began)
         }
-        flights[place].remaining -= 1
-        endIfDone(place)
+        flights[index].remaining -= 1
+        endIfDone(index)
     }
 
-    private func endIfDone(_ place: Int) {
-        guard flights[place].remaining <= 0, flights[place].isAnswered else { return }
-        if isMeasured, flights[place].remaining == 0 { toLast.record(poller.now - flights[place].began) }
-        flights[place].number = -1
+    private func endIfDone(_ index: Int) {
+        guard flights[index].remaining <= 0, flights[index].isAnswered else { return }
+        if isMeasured, flights[index].remaining == 0 { toLast.record(poller.now - flights[index].began) }
+        flights[index].number = -1
         underWay -= 1
         // After 1,000 refusals the loop sends no more, because it would only count refusals.
         if load.rate == nil, !isOver, refused < 1000 { send() }

@@ -3,9 +3,9 @@ import Glibc
 /// The source of a pump's requests, which also takes the answers.
 protocol RequestSource: AnyObject {
     /// The next request of a place; nil where there is none.
-    func next(_ place: Int) -> (head: RequestHead, body: [UInt8])?
+    func next(_ index: Int) -> (head: RequestHead, body: [UInt8])?
     /// `body` is empty where the pump does not keep bodies.
-    func answered(_ place: Int, status: Int, body: [UInt8])
+    func answered(_ index: Int, status: Int, body: [UInt8])
 }
 
 /// A closed loop: each of connections × streams places has one request under way, and its next request begins
@@ -55,17 +55,17 @@ final class RequestPump: StreamHandler {
     /// Forgets all counts: the warm-up is over.
     func forget() {
         latency = Histogram()
-        for place in counts.indices { counts[place] = 0 }
+        for index in counts.indices { counts[index] = 0 }
     }
 
     func hangUp() {
         for connection in connections { connection.hangUp() }
     }
 
-    private func ask(_ place: Int) {
-        guard let request = source.next(place) else { return }
+    private func ask(_ index: Int) {
+        guard let request = source.next(index) else { return }
         active += 1
-        connections[place / streams].request(request.head, body: request.body, tag: place)
+        connections[index / streams].request(request.head, body: request.body, tag: index)
     }
 
     func received(_ tag: Int, _ bytes: UnsafeRawBufferPointer) {

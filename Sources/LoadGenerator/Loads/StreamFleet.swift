@@ -50,7 +50,7 @@ final class StreamFleet: StreamHandler, RedisHandler {
         if let credential = streams.credential(stream) {
             fields.append(("authorization", "Bearer \(credential)"))
         }
-        let place = stream % count
+        let index = stream % count
         switch target.kind {
         case .nchanHTTP1:
             connections.append(
@@ -61,11 +61,11 @@ final class StreamFleet: StreamHandler, RedisHandler {
             connections.append(connection)
             connection.command(["SUBSCRIBE", path])
         default:
-            if place == connections.count {
+            if index == connections.count {
                 connections.append(try HTTP2Connection(poller, to: target.address, handler: self))
             }
             let head = RequestHead("GET", path, authority: target.address.authority, fields: fields)
-            (connections[place] as? HTTP2Connection)?.request(head, body: [], tag: stream)
+            (connections[index] as? HTTP2Connection)?.request(head, body: [], tag: stream)
         }
     }
 

@@ -57,16 +57,16 @@ final class Subscriber: RequestSource {
         return report
     }
 
-    func next(_ place: Int) -> (head: RequestHead, body: [UInt8])? {
+    func next(_ index: Int) -> (head: RequestHead, body: [UInt8])? {
         guard let batch = batches.next() else { return nil }
-        sizes[place] = batch.count
+        sizes[index] = batch.count
         requests += 1
         var body: [UInt8] = []
         body.reserveCapacity(64 + batch.count * 64)
         body.append(contentsOf: "{\"to\":\"/topics/\(batch.topic)\",\"registration_tokens\":[\"".utf8)
         var device = batch.first
-        for place in 0..<batch.count {
-            if place > 0 { body.append(contentsOf: [0x22, 0x2C, 0x22]) }
+        for index in 0..<batch.count {
+            if index > 0 { body.append(contentsOf: [0x22, 0x2C, 0x22]) }
             devices.tokens.append(device, to: &body)
             device += batch.stride
             if device >= devices.tokens.count { device -= devices.tokens.count }
@@ -75,11 +75,11 @@ final class Subscriber: RequestSource {
         return (head, body)
     }
 
-    func answered(_ place: Int, status: Int, body: [UInt8]) {
+    func answered(_ index: Int, status: Int, body: [UInt8]) {
         guard status == 200 else { return }
         let errors = body.withUnsafeBytes { Subscriber.errors(in: $0) }
         if errors > 0, firstError == nil { firstError = String(decoding: body.prefix(300), as: UTF8.self) }
-        made += sizes[place] - errors
+        made += sizes[index] - errors
         refused += errors
     }
 
@@ -87,12 +87,12 @@ final class Subscriber: RequestSource {
         let mark: StaticString = "\"error\""
         guard let base = bytes.baseAddress else { return 0 }
         var count = 0
-        var place = 0
+        var index = 0
         while let found = memmem(
-            base + place, bytes.count - place, mark.utf8Start, mark.utf8CodeUnitCount)
+            base + index, bytes.count - index, mark.utf8Start, mark.utf8CodeUnitCount)
         {
             count += 1
-            place = UnsafeRawPointer(found) - base + mark.utf8CodeUnitCount
+            index = UnsafeRawPointer(found) - base + mark.utf8CodeUnitCount
         }
         return count
     }

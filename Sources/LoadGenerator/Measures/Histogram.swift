@@ -23,7 +23,7 @@ public struct Histogram: Sendable {
     }
 
     public mutating func merge(_ other: Histogram) {
-        for place in buckets.indices { buckets[place] += other.buckets[place] }
+        for index in buckets.indices { buckets[index] += other.buckets[index] }
         count += other.count
         sum &+= other.sum
         max = Swift.max(max, other.max)
@@ -38,9 +38,9 @@ public struct Histogram: Sendable {
         let bounded = Swift.min(Swift.max(fraction, 0), 1)
         let wanted = Swift.max(1, UInt64((Double(count) * bounded).rounded(.up)))
         var seen: UInt64 = 0
-        for (place, number) in buckets.enumerated() {
+        for (index, number) in buckets.enumerated() {
             seen += number
-            if seen >= wanted { return Swift.min(Histogram.upperEnd(of: place), max) }
+            if seen >= wanted { return Swift.min(Histogram.upperEnd(of: index), max) }
         }
         return max
     }

@@ -51,9 +51,9 @@ final class HTTP1Connection: LoadConnection {
     /// The place directly behind the blank line.
     private static func end(of head: [UInt8]) -> Int? {
         guard head.count >= 4 else { return nil }
-        for place in 3..<head.count
-        where head[place] == 10 && head[place - 1] == 13 && head[place - 2] == 10 && head[place - 3] == 13 {
-            return place + 1
+        for index in 3..<head.count
+        where head[index] == 10 && head[index - 1] == 13 && head[index - 2] == 10 && head[index - 3] == 13 {
+            return index + 1
         }
         return nil
     }
@@ -75,12 +75,12 @@ struct ChunkReader {
 
     /// False where the coding is malformed.
     mutating func read(_ bytes: UnsafeRawBufferPointer, _ onData: (UnsafeRawBufferPointer) -> Void) -> Bool {
-        var place = 0
-        while place < bytes.count {
-            let byte = bytes[place]
+        var index = 0
+        while index < bytes.count {
+            let byte = bytes[index]
             switch state {
             case .size:
-                place += 1
+                index += 1
                 if let digit = ChunkReader.hex(byte) {
                     size = size << 4 | digit
                     if size > ChunkReader.sizeMax { return false }
@@ -92,16 +92,16 @@ struct ChunkReader {
                     return false
                 }
             case .sizeEnd:
-                place += 1
+                index += 1
                 if byte == 10 { state = size > 0 ? .data : .dataEnd }
             case .data:
-                let count = min(size, bytes.count - place)
-                onData(UnsafeRawBufferPointer(rebasing: bytes[place..<(place + count)]))
-                place += count
+                let count = min(size, bytes.count - index)
+                onData(UnsafeRawBufferPointer(rebasing: bytes[index..<(index + count)]))
+                index += count
                 size -= count
                 if size == 0 { state = .dataEnd }
             case .dataEnd:
-                place += 1
+                index += 1
                 if byte == 10 { state = .size } else if byte != 13 { return false }
             }
         }

@@ -127,7 +127,7 @@ final class HTTP2Connection: LoadConnection {
             guard let frame, let name, name.pointee == UInt8(ascii: ":"), let value else { return 0 }
             return HTTP2Connection.with(session, frame.pointee.hd.stream_id, user) { connection, slot in
                 var status = 0
-                for place in 0..<min(count, 3) { status = status * 10 + Int(value[place] &- 48) }
+                for index in 0..<min(count, 3) { status = status * 10 + Int(value[index] &- 48) }
                 connection.slots[slot].status = status
                 connection.handler.opened(connection.slots[slot].tag, status: status)
             }

@@ -28,7 +28,7 @@ class LoadConnection {
     let poller: Poller
     private(set) var descriptor: Int32
     fileprivate(set) var isOpen = true
-    var place = -1
+    var index = -1
     var isTouched = false
     /// Bytes to write, from `written` on.
     var output: [UInt8] = []

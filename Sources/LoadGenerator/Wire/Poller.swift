@@ -31,16 +31,16 @@ public final class Poller {
         } else {
             connections[place] = connection
         }
-        connection.place = place
+        connection.index = place
         control(connection, EPOLL_CTL_ADD, writes: false)
         touch(connection)
     }
 
     func remove(_ connection: LoadConnection) {
-        guard connection.place >= 0 else { return }
-        connections[connection.place] = nil
-        freePlaces.append(connection.place)
-        connection.place = -1
+        guard connection.index >= 0 else { return }
+        connections[connection.index] = nil
+        freePlaces.append(connection.index)
+        connection.index = -1
     }
 
     /// Marks a connection that has something to write at the end of the turn.
@@ -53,12 +53,12 @@ public final class Poller {
     private func control(_ connection: LoadConnection, _ operation: Int32, writes: Bool) {
         var event = epoll_event()
         event.events = EPOLLIN.rawValue | EPOLLRDHUP.rawValue | (writes ? EPOLLOUT.rawValue : 0)
-        event.data.u64 = UInt64(connection.place)
+        event.data.u64 = UInt64(connection.index)
         epoll_ctl(epoll, operation, connection.descriptor, &event)
     }
 
     func watchWrites(_ connection: LoadConnection, _ writes: Bool) {
-        guard connection.place >= 0 else { return }
+        guard connection.index >= 0 else { return }
         control(connection, EPOLL_CTL_MOD, writes: writes)
     }
 

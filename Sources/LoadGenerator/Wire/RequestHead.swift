@@ -29,11 +29,11 @@ public final class RequestHead {
             }
             return (start, next - start)
         }
-        for (place, field) in all.enumerated() {
+        for (index, field) in all.enumerated() {
             let name = put(field.0)
             let value = put(field.1)
             let flags = NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue
-            (vector + place).initialize(
+            (vector + index).initialize(
                 to: nghttp2_nv(
                     name: name.0, value: value.0, namelen: name.1, valuelen: value.1, flags: UInt8(flags)))
         }

@@ -40,8 +40,8 @@ extension ControlCore {
 
 extension PartitionTables {
     var brokenInvariant: String? {
-        for (place, table) in tables.enumerated() {
-            if table.database != place + 1 { return "a database stands in the place of another" }
+        for (index, table) in tables.enumerated() {
+            if table.database != index + 1 { return "a database stands in the place of another" }
             if table.askedIn ?? 0 > look || table.answeredIn > look { return "a look to come was answered" }
             if table.isRegistered != (table.answeredIn > 0) {
                 return "it is not clear whether database \(table.database) knows the session"

@@ -181,14 +181,14 @@ public final class ControlCore {
         case .routes(let routes):
             self.routes = routes
             publish()
-        case .members(let members): adopt(members)
+        case .members(let members): updateMembers(members)
         case .strangers(let strangers):
             for (name, reason) in strangers.sorted(by: { $0.key < $1.key }) {
                 effects.append(.noted(.stranger(name, reason: reason)))
             }
         case .nudge: nudge()
         case .stepDown: if !isOver { effects.append(.stepDown) }
-        case .status(let status): adopt(status)
+        case .status(let status): updateStatus(status)
         case .left:
             gossip(.leave)
             effects.append(.left)
@@ -196,18 +196,18 @@ public final class ControlCore {
         }
     }
 
-    private func adopt(_ members: [Ownership.Member]) {
+    private func updateMembers(_ members: [Ownership.Member]) {
         let gone = Set(self.members.map { $0.session.processID }).subtracting(
             members.map { $0.session.processID })
         self.members = members
-        links.adopt(members.map(\.session).filter { $0 != session })
+        links.setPeers(members.map(\.session).filter { $0 != session })
         tellGossip(members)
         effects.append(.orderAll(.members(living: Set(members.map(\.session)), gone: gone)))
         effects.append(.noted(.members(members.map(\.name))))
         publish()
     }
 
-    private func adopt(_ status: Ownership.Status) {
+    private func updateStatus(_ status: Ownership.Status) {
         switch status {
         case .joining: standing = ControlCore.joining
         case .serving: standing = nil

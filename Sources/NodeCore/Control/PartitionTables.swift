@@ -61,25 +61,25 @@ struct PartitionTables {
     mutating func ask() -> [(database: Int, registers: Bool)] {
         look += 1
         var asked: [(database: Int, registers: Bool)] = []
-        for place in tables.indices where tables[place].askedIn == nil {
-            tables[place].askedIn = look
-            asked.append((tables[place].database, !tables[place].isRegistered))
+        for index in tables.indices where tables[index].askedIn == nil {
+            tables[index].askedIn = look
+            asked.append((tables[index].database, !tables[index].isRegistered))
         }
         return asked
     }
 
     mutating func read(_ database: Int, look: UInt64, _ rows: [PartitionRow]) {
-        let place = database - 1
-        tables[place].askedIn = nil
-        guard rows.count == tables[place].rows.count else {
-            tables[place].failure = "it has \(rows.count) partitions"
+        let index = database - 1
+        tables[index].askedIn = nil
+        guard rows.count == tables[index].rows.count else {
+            tables[index].failure = "it has \(rows.count) partitions"
             return
         }
-        tables[place].rows = rows
-        tables[place].isRegistered = true
-        tables[place].answeredIn = look
-        tables[place].missed = 0
-        tables[place].failure = nil
+        tables[index].rows = rows
+        tables[index].isRegistered = true
+        tables[index].answeredIn = look
+        tables[index].missed = 0
+        tables[index].failure = nil
     }
 
     mutating func failed(_ database: Int, _ reason: String) {
@@ -106,13 +106,13 @@ struct PartitionTables {
     ) -> (poll: Ownership.Poll, asked: MonotonicTime)? {
         guard !isPatient || isWhole, let waiting = waiting.take() else { return nil }
         var poll = waiting.poll
-        for place in tables.indices {
-            poll.partitions += tables[place].rows
-            if tables[place].answeredIn != look {
-                tables[place].missed += 1
-                poll.old.formUnion(tables[place].rows.map(\.id))
+        for index in tables.indices {
+            poll.partitions += tables[index].rows
+            if tables[index].answeredIn != look {
+                tables[index].missed += 1
+                poll.old.formUnion(tables[index].rows.map(\.id))
             }
-            judge(place, &notes)
+            judge(index, &notes)
         }
         if !tables.isEmpty { poll.partitions.sort { $0.id < $1.id } }
         let gone = tables.filter(\.isAway)
@@ -122,14 +122,14 @@ struct PartitionTables {
         return (poll, waiting.asked)
     }
 
-    private mutating func judge(_ place: Int, _ notes: inout [ControlNote]) {
-        let isAway = tables[place].failure != nil || tables[place].missed >= looksMissed
-        guard tables[place].isAway != isAway else { return }
-        tables[place].isAway = isAway
-        let database = tables[place].database
+    private mutating func judge(_ index: Int, _ notes: inout [ControlNote]) {
+        let isAway = tables[index].failure != nil || tables[index].missed >= looksMissed
+        guard tables[index].isAway != isAway else { return }
+        tables[index].isAway = isAway
+        let database = tables[index].database
         notes.append(
             isAway
-                ? .databaseAway(database, reason: tables[place].failure ?? "no answer")
+                ? .databaseAway(database, reason: tables[index].failure ?? "no answer")
                 : .databaseBack(database))
     }
 }

@@ -7,7 +7,7 @@ import Routing
 
 extension LoopCore {
     func handle(_ event: PartitionEvent, of id: PartitionID) {
-        guard let partition = partitions[id], takes(event, id) else { return refuse(event, id) }
+        guard let partition = partitions[id], isOpen(to: event, id) else { return refuse(event, id) }
         guard !isPastDeviceLimit(event) else { return }
         partition.handle(event, now: now, into: &partitionEffects)
         dirty.insert(id)
@@ -27,7 +27,7 @@ extension LoopCore {
     /// Whether the partition takes the event now. While the loop gives a partition up, the partition takes
     /// only events of its own journal. While the partition's database is away, it takes no request, since it
     /// could answer nothing.
-    private func takes(_ event: PartitionEvent, _ partition: PartitionID) -> Bool {
+    private func isOpen(to event: PartitionEvent, _ partition: PartitionID) -> Bool {
         guard event.mayTravel else { return true }
         if case .request = event, away.contains(partition) { return false }
         return !leaving.contains(partition)
@@ -79,10 +79,10 @@ extension LoopCore {
         switch effect {
         case .append(let sequence, let body): append(id, sequence, body)
         case .reply(let request, let reply): answer(request, reply.value)
-        case .offer(let to, let frame): send(.offered(frame.value), to: to)
-        case .acknowledge(let to, let said): send(.acknowledged(said.value), to: to)
-        case .ask(let of, let question): send(.asked(question.value), to: of)
-        case .tell(let to, let answer): send(.told(answer.value), to: to)
+        case .offer(let to, let frame): route(.offered(frame.value), to: to)
+        case .acknowledge(let to, let said): route(.acknowledged(said.value), to: to)
+        case .ask(let of, let question): route(.asked(question.value), to: of)
+        case .tell(let to, let answer): route(.told(answer.value), to: to)
         case .stream(let gateway, let frame): tellStream(gateway, frame.value, from: id)
         case .confirm(let token): effects.append(.confirm(id, token: token))
         case .readRecords(let sequences, let bytesMax, let token):
@@ -121,7 +121,7 @@ extension LoopCore {
         if options.isClustered {
             grantor.close { home(of: $0) == id }
         } else {
-            for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
+            for loop in 0..<options.map.loopCount { post(.endStreams(of: id), toLoop: loop) }
         }
         quarantine(id, reason: reason)
         // The partition's place does not change, so no gateway would notice that its streams hear nothing any
@@ -284,7 +284,7 @@ extension LoopCore {
             grantor.close { home(of: $0) == id }
             return effects.append(.lost(id))
         }
-        for loop in 0..<options.map.loopCount { send(.endStreams(of: id), toLoop: loop) }
+        for loop in 0..<options.map.loopCount { post(.endStreams(of: id), toLoop: loop) }
         // Rows of the lost machine may still wait or be in doubt: the loop must read the journal behind them.
         loading[id] = epoch(of: id)
         effects.append(.close(id))

@@ -9,18 +9,18 @@ import Routing
 extension LoopCore {
     func sendQuota(_ request: QuotaRequest) {
         let loop = options.map.loop(ofBuckets: request.project)
-        guard options.isClustered else { return send(.quotaRequest(request), toLoop: loop) }
+        guard options.isClustered else { return post(.quotaRequest(request), toLoop: loop) }
         switch places[home(of: request.project)] {
-        case .here: send(.quotaRequest(request), toLoop: loop)
+        case .here: post(.quotaRequest(request), toLoop: loop)
         case .peer(let processID): say(.quotaRequest(request), to: processID)
         case .nowhere: break
         }
     }
 
-    private func send(_ grant: QuotaGrant) {
+    private func deliver(_ grant: QuotaGrant) {
         let gateway = grant.spender.gateway
         if gateway.processID == options.processID {
-            send(.quotaGrant(grant), toLoop: gateway.loop)
+            post(.quotaGrant(grant), toLoop: gateway.loop)
         } else {
             say(.quotaGrant(grant), to: gateway.processID)
         }
@@ -28,7 +28,7 @@ extension LoopCore {
 
     private func refuse(_ id: RequestID, _ refusal: QuotaRefusal) {
         if id.gateway.processID == options.processID {
-            send(.quotaRefusal(id, refusal), toLoop: id.gateway.loop)
+            post(.quotaRefusal(id, refusal), toLoop: id.gateway.loop)
         } else {
             say(.quotaRefusal(id, refusal), to: id.gateway.processID)
         }
@@ -44,7 +44,7 @@ extension LoopCore {
         grantor.receive(request, now: now.monotonic, into: &wanted)
         for effect in wanted {
             switch effect {
-            case .grant(let grant): send(grant)
+            case .grant(let grant): deliver(grant)
             case .unknown(let request): if open(request.project) { grant(request) }
             }
         }
@@ -172,12 +172,12 @@ extension LoopCore {
     /// Asks for the tokens in a project's buckets. Answered by `levels` with the number of the question.
     public func askLevels(of project: ProjectNumber, question: UInt64) {
         let asked = LoopMessage.levelsAsked(project, by: options.number, question: question)
-        send(asked, toLoop: options.map.loop(ofBuckets: project))
+        post(asked, toLoop: options.map.loop(ofBuckets: project))
     }
 
     /// Takes over the administrator's changes: the projects, their limits, and in a cluster the epoch of its
     /// home partition in which each project was made.
-    public func adopt(
+    public func updateCatalog(
         projects: Set<ProjectNumber>, limits: [ProjectNumber: QuotaLimits], births: [ProjectNumber: Epoch],
         now: Instant
     ) {
@@ -185,7 +185,7 @@ extension LoopCore {
         self.projects = projects
         self.births = births
         self.limits = limits
-        router.admission.adopt(limits)
+        router.admission.setLimits(limits)
         for (project, limit) in limits where grantor.isOpen(project) {
             grantor.change(project, to: limit, now: now.monotonic)
         }

@@ -10,12 +10,12 @@ import Routing
 // here.
 
 extension LoopCore {
-    func send(_ event: PartitionEvent, to partition: PartitionID) {
+    func route(_ event: PartitionEvent, to partition: PartitionID) {
         guard options.isClustered else {
-            return send(.partition(partition, event), toLoop: options.map.loop(of: partition))
+            return post(.partition(partition, event), toLoop: options.map.loop(of: partition))
         }
         switch places[partition] {
-        case .here: send(.partition(partition, event), toLoop: options.map.loop(of: partition))
+        case .here: post(.partition(partition, event), toLoop: options.map.loop(of: partition))
         case .peer(let processID): say(.partition(partition, event), to: processID)
         case .nowhere:
             if case .stream(.attach) = event { reattachLater(partition) }
@@ -48,9 +48,9 @@ extension LoopCore {
             return answer(id, .refused(LoopCore.behind))
         }
         let own = LoopMessage.request(partition, id, request, RequestGuard(epoch: epoch, deadline: deadline))
-        guard options.isClustered else { return send(own, toLoop: options.map.loop(of: partition)) }
+        guard options.isClustered else { return post(own, toLoop: options.map.loop(of: partition)) }
         switch places[partition] {
-        case .here: send(own, toLoop: options.map.loop(of: partition))
+        case .here: post(own, toLoop: options.map.loop(of: partition))
         case .peer(let processID):
             let left = deadline.left(now: host.monotonic)
             say(.request(partition, epoch, id, request, left: left), to: processID)
@@ -59,7 +59,7 @@ extension LoopCore {
     }
 
     /// Whether the loop may carry the request out now. The process may have slept since the turn began.
-    func takes(_ asked: RequestID, _ requestGuard: RequestGuard, _ partition: PartitionID) -> Bool {
+    func mayCarryOut(_ asked: RequestID, _ requestGuard: RequestGuard, _ partition: PartitionID) -> Bool {
         guard options.isClustered else {
             // The gateway may have told the client that the request was not done.
             let isLate = requestGuard.deadline.isPast(now: now.monotonic)
@@ -85,7 +85,7 @@ extension LoopCore {
 
     func answer(_ request: RequestID, _ reply: Reply) {
         if request.gateway.processID == options.processID {
-            send(.reply(request, reply), toLoop: request.gateway.loop)
+            post(.reply(request, reply), toLoop: request.gateway.loop)
         } else {
             say(.reply(request, reply), to: request.gateway.processID)
         }
@@ -93,7 +93,7 @@ extension LoopCore {
 
     func tellStream(_ gateway: GatewayID, _ frame: StreamFrame, from partition: PartitionID) {
         if gateway.processID == options.processID {
-            send(.stream(from: partition, frame), toLoop: gateway.loop)
+            post(.stream(from: partition, frame), toLoop: gateway.loop)
         } else {
             say(.stream(from: partition, to: gateway, frame), to: gateway.processID)
         }
@@ -177,7 +177,7 @@ extension LoopCore {
         #if DEBUG
             if options.planted.contains(.forgetStreams) { return }
         #endif
-        for command in streams.reattach(partition) { send(.stream(command), to: partition) }
+        for command in streams.reattach(partition) { route(.stream(command), to: partition) }
     }
 
     /// The partition's owner was not there: tells it the streams after a pause.
@@ -196,14 +196,14 @@ extension LoopCore {
         case .release(let id): release(id)
         case .drop(let id): drop(id)
         case .unfollow(let id): followed[id] = nil
-        case .places(let places, let away): adopt(places, away: away)
-        case .members(let living, let gone): adopt(living: living, gone: gone)
+        case .places(let places, let away): updateRoutes(places, away: away)
+        case .members(let living, let gone): updateMembers(living: living, gone: gone)
         case .clockCompared(let reading): if let reading { vouch(for: reading) }
         case .say(let message, let processIDs): for processID in processIDs { say(message, to: processID) }
         }
     }
 
-    private func adopt(_ next: PartitionPlaces, away: Set<PartitionID>) {
+    private func updateRoutes(_ next: PartitionPlaces, away: Set<PartitionID>) {
         self.away = away
         guard !next.isEmpty else { return }
         let changed = next.changed(since: places)
@@ -212,7 +212,7 @@ extension LoopCore {
         if let changed { askAgain(where: changed) }
     }
 
-    private func adopt(living: Set<SessionID>, gone: Set<ProcessID>) {
+    private func updateMembers(living: Set<SessionID>, gone: Set<ProcessID>) {
         livingSessions = living
         guard !gone.isEmpty else { return }
         for processID in gone { gapNotices[processID] = nil }

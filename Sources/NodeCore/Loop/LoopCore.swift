@@ -222,7 +222,7 @@ public final class LoopCore<Host: LoopHost> {
 
     /// Sends a message to another loop of the node, or to this one. A peer may name a gateway or a spender on
     /// a loop that this node does not have: the message is dropped.
-    func send(_ message: consuming LoopMessage, toLoop loop: Int) {
+    func post(_ message: consuming LoopMessage, toLoop loop: Int) {
         guard loop != options.number else { return queue.append(message) }
         guard loop < outgoing.count else { return }
         if message.isRepeated, host.pressure(ofLoop: loop) == .full {
@@ -236,7 +236,7 @@ public final class LoopCore<Host: LoopHost> {
         switch message {
         case .partition(let id, let event): handle(event, of: id)
         case .request(let id, let asked, let request, let requestGuard):
-            guard takes(asked, requestGuard, id) else { return }
+            guard mayCarryOut(asked, requestGuard, id) else { return }
             observer?.carriesOut(asked)
             handle(.request(asked, request), of: id)
         case .reply(let request, let reply):
@@ -259,7 +259,7 @@ public final class LoopCore<Host: LoopHost> {
             lose(partition, mayHaveAppended: mayHaveAppended, reason: reason)
         case .endStreams(let partition): streams.lost(partition, sink: host)
         case .levelsAsked(let project, let asker, let question):
-            send(.levels(levels(of: project), question: question), toLoop: asker)
+            post(.levels(levels(of: project), question: question), toLoop: asker)
         case .levels(let levels, let question): effects.append(.levels(levels, question: question))
         case .engine(let answer): handle(answer)
         case .order(let order): handle(order)
@@ -320,7 +320,7 @@ public final class LoopCore<Host: LoopHost> {
             let refused = StreamFrame.refused(StreamID(gateway: gateway, number: stream), LoopCore.behind)
             queue.append(.stream(from: registration.partition, refused))
         } else {
-            send(.stream(command), to: registration.partition)
+            route(.stream(command), to: registration.partition)
         }
         return stream
     }
@@ -329,7 +329,7 @@ public final class LoopCore<Host: LoopHost> {
     @discardableResult
     public func detach(_ stream: UInt64) -> Bool {
         guard let (partition, command) = streams.detach(stream) else { return false }
-        send(.stream(command), to: partition)
+        route(.stream(command), to: partition)
         return true
     }
 
@@ -338,7 +338,7 @@ public final class LoopCore<Host: LoopHost> {
     @discardableResult
     public func drained(_ stream: UInt64) -> Bool {
         guard let (partition, command) = streams.drained(stream) else { return false }
-        send(.stream(command), to: partition)
+        route(.stream(command), to: partition)
         return true
     }
 
@@ -349,7 +349,7 @@ public final class LoopCore<Host: LoopHost> {
         let router = router
         streams.receive(
             frame, from: partition, sink: host, refusal: { router.refusal($0) }, commands: &commands)
-        for command in commands { send(.stream(command), to: partition) }
+        for command in commands { route(.stream(command), to: partition) }
     }
 
     // MARK: Effects of the router

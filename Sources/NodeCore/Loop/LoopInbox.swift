@@ -32,7 +32,7 @@ public struct LoopInbox: Sendable {
 
     public mutating func post(_ batch: [LoopMessage]) {
         var bytes = 0
-        for place in batch.indices { bytes += batch[place].weight }
+        for index in batch.indices { bytes += batch[index].weight }
         backlog.add(entries: batch.count, bytes: bytes)
         if messages.isEmpty { messages = batch } else { messages.append(contentsOf: batch) }
     }

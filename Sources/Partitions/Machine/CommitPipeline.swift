@@ -96,8 +96,8 @@ struct CommitPipeline {
 
     /// The stream goes on when `record` is durable, which it is not yet.
     mutating func continues(_ reader: (stream: StreamID, device: UInt32), behind record: Sequence) {
-        if let place = inFlight.firstIndex(where: { $0.sequence == record }) {
-            inFlight[place].gated.continuing.append(reader)
+        if let index = inFlight.firstIndex(where: { $0.sequence == record }) {
+            inFlight[index].gated.continuing.append(reader)
         } else {
             gated.continuing.append(reader)
             isUrgent = true
@@ -190,8 +190,8 @@ struct CommitPipeline {
             taken += gated.beginning.filter { isMeant($0.stream) }.map { ($0.stream, $0.device) }
             gated.beginning.removeAll { isMeant($0.stream) }
         }
-        for place in inFlight.indices where !inFlight[place].gated.beginning.isEmpty {
-            take(from: &inFlight[place].gated)
+        for index in inFlight.indices where !inFlight[index].gated.beginning.isEmpty {
+            take(from: &inFlight[index].gated)
         }
         if !gated.beginning.isEmpty { take(from: &gated) }
         return taken

@@ -108,7 +108,7 @@ extension PartitionState {
 
     mutating func repair(_ to: PartitionID, _ slice: PairSlice, _ cursor: inout Cursor) {
         if slice.number == 0 { outboxes[to, default: Outbox()].fingerprint = pairFingerprint(to) }
-        send(.replace(slice), to: to, &cursor)
+        addToOutbox(.replace(slice), to: to, &cursor)
     }
 
     mutating func replace(_ slice: PairSlice, of from: PartitionID) {

@@ -17,12 +17,12 @@ extension Partition {
         case .acknowledge(let registration, let authority, let event):
             acknowledgeEvent(id, registration, authority, event, &effects)
         case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
-            send(id, key, project, message, fanoutsMax, &effects) {
+            acceptSend(id, key, project, message, fanoutsMax, &effects) {
                 .accept(key: key, project: project, topic: topic, message: message)
             }
         case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
             let ticket = pipeline.nextTicket
-            let sent = send(id, key, project, message, fanoutsMax, &effects) {
+            let sent = acceptSend(id, key, project, message, fanoutsMax, &effects) {
                 .acceptCondition(key: key, project: project, condition: condition, message: message)
             }
             if sent { pipeline.gated.tickets.append(ticket) }
@@ -238,7 +238,7 @@ extension Partition {
 
     /// Returns whether the send was folded in now.
     @discardableResult
-    private func send(
+    private func acceptSend(
         _ id: RequestID, _ key: RequestKey?, _ project: ProjectNumber, _ message: Envelope, _ fanoutsMax: Int,
         _ effects: inout [PartitionEffect], _ fact: () -> Fact
     ) -> Bool {

@@ -30,7 +30,7 @@ extension PartitionState {
         names.release(number)
         let home = home(of: topic, in: project)
         note(home, topic, project, indices)
-        send(.join(project: project, topic: topic, indices: indices), to: home, &cursor)
+        addToOutbox(.join(project: project, topic: topic, indices: indices), to: home, &cursor)
     }
 
     mutating func unsubscribe(
@@ -48,7 +48,7 @@ extension PartitionState {
         }
         let home = home(of: topic, in: project)
         note(home, topic, project, indices)
-        send(.leave(project: project, topic: topic, indices: indices), to: home, &cursor)
+        addToOutbox(.leave(project: project, topic: topic, indices: indices), to: home, &cursor)
     }
 
     private mutating func note(_ loss: Loss?, of index: UInt32) {
@@ -68,7 +68,7 @@ extension PartitionState {
         for (number, topic) in left {
             let home = home(of: topic, in: project)
             note(home, topic, project, [index])
-            send(.leave(project: project, topic: topic, indices: [index]), to: home, &cursor)
+            addToOutbox(.leave(project: project, topic: topic, indices: [index]), to: home, &cursor)
             names.release(number)
         }
         if page.waiting[place] > 0 || page.collapsible[place] > 0 {

@@ -101,7 +101,7 @@ struct PartitionState: ~Copyable {
         var next: UInt64
     }
 
-    private mutating func begin(generation number: UInt64, _ leftOut: UInt32, _ record: Sequence) {
+    private mutating func startGeneration(_ number: UInt64, _ leftOut: UInt32, _ record: Sequence) {
         guard number > generation else { return }
         formerGenerations.append(
             FormerGeneration(number: generation, ended: log.last, before: record, next: number))
@@ -163,7 +163,7 @@ struct PartitionState: ~Copyable {
             guard let pending = conditions.removeValue(forKey: ticket) else { return }
             var parts = 0
             for part in targets where !part.devices.isEmpty {
-                send(
+                addToOutbox(
                     .message(project: pending.project, pending.message, part.devices), to: part.partition,
                     &cursor)
                 parts += 1
@@ -195,7 +195,7 @@ struct PartitionState: ~Copyable {
             }
         case .evict(let session):
             windows[session] = nil
-        case .generation(let number, let leftOut): begin(generation: number, leftOut, cursor.record)
+        case .generation(let number, let leftOut): startGeneration(number, leftOut, cursor.record)
         case .rebase(let from, let history, let generation, let number):
             var mark = mark(of: from, history)
             (mark.generation, mark.number) = (generation, number)
@@ -230,7 +230,7 @@ struct PartitionState: ~Copyable {
 
     // MARK: Outboxes
 
-    mutating func send(_ item: OutboxItem, to partition: PartitionID, _ cursor: inout Cursor) {
+    mutating func addToOutbox(_ item: OutboxItem, to partition: PartitionID, _ cursor: inout Cursor) {
         let bytes = outboxes[partition, default: Outbox()].append(item, record: cursor.record)
         cursor.entryBytes = max(cursor.entryBytes, bytes)
         cursor.touched.insert(partition)
@@ -309,7 +309,7 @@ struct PartitionState: ~Copyable {
         guard let number = names.number(of: topic.utf8, in: project) else { return }
         let parts = topics.parts(number)
         for part in parts {
-            send(.message(project: project, message, part.devices), to: part.partition, &cursor)
+            addToOutbox(.message(project: project, message, part.devices), to: part.partition, &cursor)
         }
         fanouts.begin(project, message.id, parts: parts.count)
     }

@@ -275,10 +275,10 @@ struct MemberSet {
         let split = MemberParts()
         forEachPart { split.append($0, $1) }
         destroy()
-        adopt(split)
+        replace(with: split)
     }
 
-    private mutating func adopt(_ split: MemberParts) {
+    private mutating func replace(with split: MemberParts) {
         low = UInt64(UInt(bitPattern: Unmanaged.passRetained(split).toOpaque()))
         high = MemberSet.partsKind << 56
     }
@@ -296,7 +296,7 @@ struct MemberSet {
         if total / max(given.count, 1) > MemberSet.partMembersMax {
             let split = MemberParts()
             for part in given { split.append(part.partition, part.devices) }
-            adopt(split)
+            replace(with: split)
         } else {
             reserve(max(total, MemberSet.inlineMax + 1))
             var place = 0

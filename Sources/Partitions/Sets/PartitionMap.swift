@@ -22,15 +22,15 @@ struct PartitionMap<Value> {
     subscript(partition: PartitionID, default initial: @autoclosure () -> Value) -> Value {
         get { slot(Int(partition.rawValue)) ?? initial() }
         _modify {
-            let place = Int(partition.rawValue)
-            while slots.count <= place { slots.append(nil) }
-            if slots[place] == nil {
-                slots[place] = initial()
+            let index = Int(partition.rawValue)
+            while slots.count <= index { slots.append(nil) }
+            if slots[index] == nil {
+                slots[index] = initial()
                 count += 1
             }
             // Safe: the lines above have set this slot where it was nil.
             // swift-format-ignore: NeverForceUnwrap
-            yield &slots[place]!
+            yield &slots[index]!
         }
     }
 
@@ -38,15 +38,15 @@ struct PartitionMap<Value> {
     var keys: [PartitionID] {
         var keys: [PartitionID] = []
         keys.reserveCapacity(count)
-        for place in slots.indices where slots[place] != nil { keys.append(PartitionID(UInt16(place))) }
+        for index in slots.indices where slots[index] != nil { keys.append(PartitionID(UInt16(index))) }
         return keys
     }
 
     /// In the order of partitions.
     func forEach(_ body: (PartitionID, Value) throws -> Void) rethrows {
         guard count > 0 else { return }
-        for place in slots.indices {
-            if let value = slots[place] { try body(PartitionID(UInt16(place)), value) }
+        for index in slots.indices {
+            if let value = slots[index] { try body(PartitionID(UInt16(index)), value) }
         }
     }
 
@@ -56,17 +56,17 @@ struct PartitionMap<Value> {
         return mapped
     }
 
-    private func slot(_ place: Int) -> Value? { place < slots.count ? slots[place] : nil }
+    private func slot(_ index: Int) -> Value? { index < slots.count ? slots[index] : nil }
 
-    private mutating func set(_ value: Value?, at place: Int) {
+    private mutating func set(_ value: Value?, at index: Int) {
         if value == nil {
-            guard place < slots.count, slots[place] != nil else { return }
-            slots[place] = nil
+            guard index < slots.count, slots[index] != nil else { return }
+            slots[index] = nil
             count -= 1
             return
         }
-        while slots.count <= place { slots.append(nil) }
-        if slots[place] == nil { count += 1 }
-        slots[place] = value
+        while slots.count <= index { slots.append(nil) }
+        if slots[index] == nil { count += 1 }
+        slots[index] = value
     }
 }

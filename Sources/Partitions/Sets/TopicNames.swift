@@ -64,12 +64,12 @@ public final class TopicNames {
     func retain(_ number: TopicNumber) { entries[Int(number.rawValue)].uses += 1 }
 
     func release(_ number: TopicNumber) {
-        let place = Int(number.rawValue)
-        precondition(entries[place].uses > 0, "a topic number is released as often as it is retained")
-        entries[place].uses -= 1
-        guard entries[place].uses == 0 else { return }
+        let index = Int(number.rawValue)
+        precondition(entries[index].uses > 0, "a topic number is released as often as it is retained")
+        entries[index].uses -= 1
+        guard entries[index].uses == 0 else { return }
         erase(slot: find(nameBytes(number), project(of: number)))
-        wasted += Int(entries[place].length)
+        wasted += Int(entries[index].length)
         used -= 1
         freeNumbers.append(number.rawValue)
         if wasted > 65_536, wasted * 2 > bytes.count { pack() }
@@ -132,8 +132,8 @@ public final class TopicNames {
 
     private func rebuild(size: Int) {
         table = ContiguousArray(repeating: 0, count: size)
-        for place in entries.indices where entries[place].uses > 0 {
-            let number = TopicNumber(rawValue: UInt32(place))
+        for index in entries.indices where entries[index].uses > 0 {
+            let number = TopicNumber(rawValue: UInt32(index))
             table[find(nameBytes(number), project(of: number))] = number.rawValue + 1
         }
     }
@@ -141,9 +141,9 @@ public final class TopicNames {
     private func pack() {
         var packed: [UInt8] = []
         packed.reserveCapacity(bytes.count - wasted)
-        for place in entries.indices where entries[place].uses > 0 {
-            let name = nameBytes(TopicNumber(rawValue: UInt32(place)))
-            entries[place].start = UInt32(packed.count)
+        for index in entries.indices where entries[index].uses > 0 {
+            let name = nameBytes(TopicNumber(rawValue: UInt32(index)))
+            entries[index].start = UInt32(packed.count)
             packed.append(contentsOf: name)
         }
         bytes = packed

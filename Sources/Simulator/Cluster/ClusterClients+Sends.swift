@@ -60,7 +60,7 @@ extension ClusterSimulation {
             id: MessageID(time: nextMessage, random: options.seed), event: body(of: nextMessage),
             collapseKey: Array(key.utf8), sent: wall, ttlSeconds: isShort ? 1 : 86_400)
         guard let to = address(target) else { return done() }
-        let place = history.sends.count
+        let index = history.sends.count
         history.sends.append(
             History.Send(
                 message: nextMessage, target: target, key: key, expires: isShort ? now + .seconds(1) : nil,
@@ -75,18 +75,18 @@ extension ClusterSimulation {
             self.note(outcome, of: .send(number))
             switch outcome {
             case .accepted?:
-                self.history.sends[place].outcome = .ok(at: self.now)
+                self.history.sends[index].outcome = .ok(at: self.now)
                 return done()
             case .refused(.deadlineExceeded)?:
                 self.count("504")
-                self.mayBeInDoubt(number, since: self.history.sends[place].began)
+                self.mayBeInDoubt(number, since: self.history.sends[index].began)
                 return done()
             case .refused(.unregistered)?:
-                self.history.sends[place].outcome = .refused(at: self.now)
+                self.history.sends[index].outcome = .refused(at: self.now)
                 self.isUnregistered(client)
                 return done()
             case .refused(let refusal)?:
-                self.history.sends[place].outcome = .refused(at: self.now)
+                self.history.sends[index].outcome = .refused(at: self.now)
                 if case .quota = refusal {
                     self.count("429")
                     return done()

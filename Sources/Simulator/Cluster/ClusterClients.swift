@@ -40,11 +40,11 @@ extension ClusterSimulation {
     /// A random gateway, as a client chooses one; `nil` where its process takes no requests.
     func anyGateway() -> SimulatedProcess? {
         let places = slots.indices.filter { slots[$0].isGateway }
-        let place = places[Int(roll(UInt64(places.count)))]
-        if let ghost = ghosts.first(where: { $0.place == place && $0.isRunning }), roll(2) == 0 {
+        let index = places[Int(roll(UInt64(places.count)))]
+        if let ghost = ghosts.first(where: { $0.index == index && $0.isRunning }), roll(2) == 0 {
             return ghost
         }
-        return slots[place].process.flatMap { $0.isRunning && !$0.isRetiring ? $0 : nil }
+        return slots[index].process.flatMap { $0.isRunning && !$0.isRetiring ? $0 : nil }
     }
 
     /// Asks a gateway. `answered` gets `nil` where the connection breaks or no answer comes within 40 s.
@@ -145,11 +145,11 @@ extension ClusterSimulation {
             devices: devices.compactMap { clients[$0].registration })
         call("change", .changeSubscriptions(change)) { outcome in
             if case .changes(let outcomes)? = outcome {
-                for case (let place, .refused(let refusal)) in zip(places, outcomes) {
-                    self.note(.refused(refusal), of: .change(place))
+                for case (let index, .refused(let refusal)) in zip(places, outcomes) {
+                    self.note(.refused(refusal), of: .change(index))
                 }
             } else {
-                for place in places { self.note(outcome, of: .change(place)) }
+                for index in places { self.note(outcome, of: .change(index)) }
             }
             var doubted = doubted
             var left: [Int] = []

@@ -42,8 +42,8 @@ extension ClusterSimulation {
         let what: String
         switch undertaking {
         case .send(let message): what = "message \(message) is not taken"
-        case .change(let place):
-            let change = history.changes[place]
+        case .change(let index):
+            let change = history.changes[index]
             what = "device \(change.device)'s change of topic \(change.topic) is not answered"
         case .end(let device): what = "device \(device) cannot end"
         }

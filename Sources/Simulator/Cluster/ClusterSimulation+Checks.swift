@@ -105,8 +105,8 @@ extension ClusterSimulation {
         let rows = databases.flatMap { (try? $0.engine.partitions()) ?? [] }.sorted { $0.id < $1.id }
         return rows.compactMap { row in
             let owner = slots.first { $0.process?.session == row.owner && row.owner != nil }?.name
-            guard let place = placement.node(of: row.id)?.name, owner != place else { return nil }
-            return "partition \(row.id.rawValue) is on \(owner ?? "no node") and belongs on \(place)"
+            guard let wanted = placement.node(of: row.id)?.name, owner != wanted else { return nil }
+            return "partition \(row.id.rawValue) is on \(owner ?? "no node") and belongs on \(wanted)"
         }
     }
 

@@ -15,7 +15,7 @@ extension ClusterSimulation {
         latencyMax = min(latencyMax, plain.latencyMax)
         network.healAll()
         noteClocks()
-        for place in slots.indices { slots[place].clock = WallClock() }
+        for index in slots.indices { slots[index].clock = WallClock() }
         for database in databases {
             database.unreachable = []
             database.isAway = false
@@ -24,8 +24,8 @@ extension ClusterSimulation {
             process.frozenUntil = now
             thaw(process)
         }
-        for place in slots.indices where slots[place].process?.isRunning != true {
-            restart(place, in: 100_000_000 + roll(.seconds(1)))
+        for index in slots.indices where slots[index].process?.isRunning != true {
+            restart(index, in: 100_000_000 + roll(.seconds(1)))
         }
         let healed = now
         while now < healed + options.patience, !isServed || !underWay.isEmpty || !displaced.isEmpty {

@@ -27,9 +27,9 @@ extension ClusterSimulation {
     }
 
     private func breakSomething() {
-        let place = Int(roll(UInt64(slots.count)))
-        let name = slots[place].name
-        let process = slots[place].process.flatMap { $0.isRunning ? $0 : nil }
+        let index = Int(roll(UInt64(slots.count)))
+        let name = slots[index].name
+        let process = slots[index].process.flatMap { $0.isRunning ? $0 : nil }
         switch faultLots[Int(roll(UInt64(faultLots.count)))] {
         case .crash:
             fault("\(name) crashes")
@@ -43,44 +43,44 @@ extension ClusterSimulation {
             fault("\(name) leaves")
             process?.leave()
         case .reset: resetOne()
-        case .resetAll: resetAll(of: place)
-        case .cut: cutPair(place)
-        case .isolation: isolate(place)
+        case .resetAll: resetAll(of: index)
+        case .cut: cutPair(index)
+        case .isolation: isolate(index)
         case .blindness:
-            blind(place, for: .milliseconds(200) + roll(.seconds(8)))
-            if roll(2) == 0 { isolate(place) }
+            blind(index, for: .milliseconds(200) + roll(.seconds(8)))
+            if roll(2) == 0 { isolate(index) }
         case .databaseAway: takeDatabaseAway()
-        case .stalledConnection: stallDatabase(place)
+        case .stalledConnection: stallDatabase(index)
         case .slowLinks:
             fault("\(name)'s links are slow")
-            network.slowness[place] = .milliseconds(5) + roll(.milliseconds(100))
-            after(roll(.seconds(6)), .fault) { self.network.slowness[place] = nil }
-        case .supersession: supersede(place)
+            network.slowness[index] = .milliseconds(5) + roll(.milliseconds(100))
+            after(roll(.seconds(6)), .fault) { self.network.slowness[index] = nil }
+        case .supersession: supersede(index)
         case .clockLeaps:
             let leap = Int64(roll(2 * options.leapMax)) - Int64(options.leapMax)
             fault("\(name)'s clock leaps by \(leap) ms")
-            slots[place].clock.leap(by: leap, now)
-            mendClock(place)
+            slots[index].clock.leap(by: leap, now)
+            mendClock(index)
         case .clockDrifts:
             let drift = Int64(roll(2 * options.driftPerMille + 1)) - Int64(options.driftPerMille)
             fault("\(name)'s clock is \(drift) thousandths too fast")
-            slots[place].clock.drift(drift, now)
-            mendClock(place)
+            slots[index].clock.drift(drift, now)
+            mendClock(index)
         case .standstill: standStill(process)
         case .clockStops:
             fault("\(name)'s clock stands still")
-            slots[place].clock.stop(now)
-            mendClock(place)
+            slots[index].clock.stop(now)
+            mendClock(index)
         }
     }
 
     /// The clock is set right, soon or at the end of the run.
-    private func mendClock(_ place: Int) {
+    private func mendClock(_ index: Int) {
         noteClocks()
         guard roll(3) > 0 else { return }
         after(.milliseconds(200) + roll(.seconds(8)), .fault) {
             self.noteClocks()
-            self.slots[place].clock = WallClock()
+            self.slots[index].clock = WallClock()
         }
     }
 
@@ -90,7 +90,7 @@ extension ClusterSimulation {
 
     private func sleep(_ process: SimulatedProcess?, _ length: UInt64) {
         guard let process else { return }
-        fault("\(slots[process.place].name) sleeps for \(length / 1_000_000) ms")
+        fault("\(slots[process.index].name) sleeps for \(length / 1_000_000) ms")
         // In one case of three the sleep begins just when the process has asked the database something.
         guard roll(3) == 0 else { return freeze(process, for: length) }
         whenPolling(process, tries: 2000) { self.freeze(process, for: length) }
@@ -101,14 +101,14 @@ extension ClusterSimulation {
     private func standStill(_ process: SimulatedProcess?) {
         guard let process, process.frozenUntil <= now else { return }
         let length = .milliseconds(50) + roll(.seconds(9))
-        let place = process.place
-        fault("\(slots[place].name) stands still for \(length / 1_000_000) ms, as do its clocks")
+        let index = process.index
+        fault("\(slots[index].name) stands still for \(length / 1_000_000) ms, as do its clocks")
         let isWallBehind = roll(2) == 0
         let begin = { [unowned self] in
             guard process.isRunning, process.frozenUntil <= now else { return }
             if isWallBehind {
-                slots[place].clock.leap(by: -Int64(length / 1_000_000), now)
-                mendClock(place)
+                slots[index].clock.leap(by: -Int64(length / 1_000_000), now)
+                mendClock(index)
             }
             freeze(process, for: length, stopsClock: true)
         }
@@ -140,39 +140,39 @@ extension ClusterSimulation {
         network.reset(open[Int(roll(UInt64(open.count)))])
     }
 
-    private func resetAll(of place: Int) {
-        fault("all connections of \(slots[place].name) break")
+    private func resetAll(of index: Int) {
+        fault("all connections of \(slots[index].name) break")
         for connection in network.connections
-        where connection.from.place == place || connection.to.place == place {
+        where connection.from.index == index || connection.to.index == index {
             network.reset(connection)
         }
     }
 
-    private func cutPair(_ place: Int) {
+    private func cutPair(_ index: Int) {
         guard slots.count > 1 else { return }
-        let other = (place + 1 + Int(roll(UInt64(slots.count - 1)))) % slots.count
+        let other = (index + 1 + Int(roll(UInt64(slots.count - 1)))) % slots.count
         let isOneWay = roll(2) == 0
         let length = .milliseconds(200) + roll(.seconds(13))
-        fault("\(slots[place].name) is cut from \(slots[other].name)\(isOneWay ? ", one way" : "")")
-        network.cut(place, other)
-        if !isOneWay { network.cut(other, place) }
+        fault("\(slots[index].name) is cut from \(slots[other].name)\(isOneWay ? ", one way" : "")")
+        network.cut(index, other)
+        if !isOneWay { network.cut(other, index) }
         after(length, .fault) {
-            self.network.heal(place, other)
-            self.network.heal(other, place)
+            self.network.heal(index, other)
+            self.network.heal(other, index)
         }
     }
 
-    private func isolate(_ place: Int) {
+    private func isolate(_ index: Int) {
         let isOneWay = roll(3) == 0
-        fault("\(slots[place].name) is cut from all\(isOneWay ? ", one way" : "")")
-        for other in slots.indices where other != place {
-            network.cut(place, other)
-            if !isOneWay { network.cut(other, place) }
+        fault("\(slots[index].name) is cut from all\(isOneWay ? ", one way" : "")")
+        for other in slots.indices where other != index {
+            network.cut(index, other)
+            if !isOneWay { network.cut(other, index) }
         }
         after(.milliseconds(200) + roll(.seconds(12)), .fault) {
-            for other in self.slots.indices where other != place {
-                self.network.heal(place, other)
-                self.network.heal(other, place)
+            for other in self.slots.indices where other != index {
+                self.network.heal(index, other)
+                self.network.heal(other, index)
             }
         }
     }
@@ -181,13 +181,13 @@ extension ClusterSimulation {
         databases[databases.count > 1 ? Int(roll(UInt64(databases.count))) : 0]
     }
 
-    private func blind(_ place: Int, for length: UInt64) {
+    private func blind(_ index: Int, for length: UInt64) {
         let database = anyDatabase
-        guard !database.unreachable.contains(place) else { return }
-        fault("\(slots[place].name) cannot reach \(database.name)")
-        database.unreachable.insert(place)
-        hinder(place, until: now + length)
-        after(length, .fault) { database.unreachable.remove(place) }
+        guard !database.unreachable.contains(index) else { return }
+        fault("\(slots[index].name) cannot reach \(database.name)")
+        database.unreachable.insert(index)
+        hinder(index, until: now + length)
+        after(length, .fault) { database.unreachable.remove(index) }
     }
 
     private func takeDatabaseAway() {
@@ -203,23 +203,23 @@ extension ClusterSimulation {
         }
     }
 
-    private func stallDatabase(_ place: Int) {
-        guard let process = slots[place].process, process.isRunning else { return }
+    private func stallDatabase(_ index: Int) {
+        guard let process = slots[index].process, process.isRunning else { return }
         let length = .milliseconds(100) + roll(.milliseconds(2500))
         let connections = process.databaseConnections[Int(roll(UInt64(process.databaseConnections.count)))]
-        fault("a connection of \(slots[place].name) to \(connections.control.database.name) stalls")
+        fault("a connection of \(slots[index].name) to \(connections.control.database.name) stalls")
         let connection = connections.all[Int(roll(4))]
         connection.stallsUntil = now + length
-        if connection === connections.lease { hinder(place, until: now + length + .milliseconds(500)) }
+        if connection === connections.lease { hinder(index, until: now + length + .milliseconds(500)) }
     }
 
     /// Another process begins under the name of a process that sleeps or runs on.
-    private func supersede(_ place: Int) {
-        guard let process = slots[place].process, process.isRunning, home.reaches(place) else { return }
-        fault("\(slots[place].name) is superseded")
+    private func supersede(_ index: Int) {
+        guard let process = slots[index].process, process.isRunning, home.reaches(index) else { return }
+        fault("\(slots[index].name) is superseded")
         ghosts.append(process)
         if roll(2) == 0 { freeze(process, for: .milliseconds(200) + roll(.seconds(5))) }
-        slots[place].process = nil
-        start(place)
+        slots[index].process = nil
+        start(index)
     }
 }

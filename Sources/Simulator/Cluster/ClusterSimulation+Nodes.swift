@@ -4,36 +4,36 @@ import NodeCore
 // Processes that begin, end, and are fenced.
 
 extension ClusterSimulation {
-    func start(_ place: Int) {
-        guard slots[place].process?.isRunning != true else { return }
+    func start(_ index: Int) {
+        guard slots[index].process?.isRunning != true else { return }
         // A node compares its clock with the database's before it joins (rule: wall-time-is-a-witness).
-        guard slots[place].clock.error(now).magnitude <= ClockComparison.errorMax.magnitude else {
-            return restart(place, in: .seconds(1))
+        guard slots[index].clock.error(now).magnitude <= ClockComparison.errorMax.magnitude else {
+            return restart(index, in: .seconds(1))
         }
         // A database may well start later than its nodes.
-        guard home.reaches(place),
-            let session = try? home.engine.beginSession(node: slots[place].name)
-        else { return restart(place, in: .seconds(1)) }
+        guard home.reaches(index),
+            let session = try? home.engine.beginSession(node: slots[index].name)
+        else { return restart(index, in: .seconds(1)) }
         note(session.rawValue)
-        slots[place].startsAt = nil
-        let process = SimulatedProcess(self, place: place, session: session)
-        slots[place].process = process
-        hinder(place, until: now + .seconds(1))
+        slots[index].startsAt = nil
+        let process = SimulatedProcess(self, index: index, session: session)
+        slots[index].process = process
+        hinder(index, until: now + .seconds(1))
         process.begin()
     }
 
-    func restart(_ place: Int, in delay: UInt64) {
+    func restart(_ index: Int, in delay: UInt64) {
         let at = now + delay
-        slots[place].startsAt = at
-        after(delay, .fault) { if self.slots[place].startsAt == at { self.start(place) } }
+        slots[index].startsAt = at
+        after(delay, .fault) { if self.slots[index].startsAt == at { self.start(index) } }
     }
 
     /// The process ends at once: by a crash, because it was fenced, or because it has given everything up.
     func end(_ process: SimulatedProcess, fences: Bool, isSilent: Bool = false) {
         guard process.isRunning else { return }
         process.isRunning = false
-        hinder(process.place, until: now + .seconds(3))
-        for database in databases where fences && database.reaches(process.place) {
+        hinder(process.index, until: now + .seconds(3))
+        for database in databases where fences && database.reaches(process.index) {
             try? database.engine.fence(process.session)
         }
         network.ended(process, isSilent: isSilent)
@@ -45,8 +45,8 @@ extension ClusterSimulation {
             after(roll(2_000_000), .client) { self.hungUp(listener) }
         }
         ghosts.removeAll { $0 === process }
-        guard slots[process.place].process === process else { return }
-        restart(process.place, in: isHealing ? .milliseconds(200) : 300_000_000 + roll(.seconds(4)))
+        guard slots[process.index].process === process else { return }
+        restart(process.index, in: isHealing ? .milliseconds(200) : 300_000_000 + roll(.seconds(4)))
     }
 
     /// The process has given its partitions up: streams end, requests finish, then the process ends.
@@ -65,8 +65,8 @@ extension ClusterSimulation {
     }
 
     /// Until that time other nodes may have a reason to hold the machine's process dead.
-    func hinder(_ place: Int, until: UInt64) {
-        slots[place].hinderedUntil = max(slots[place].hinderedUntil, until)
+    func hinder(_ index: Int, until: UInt64) {
+        slots[index].hinderedUntil = max(slots[index].hinderedUntil, until)
     }
 
     /// - Parameter stopsClock: the process's own monotonic clock stands still meanwhile.
@@ -74,7 +74,7 @@ extension ClusterSimulation {
         guard process.isRunning, process.frozenUntil <= now else { return }
         process.frozenUntil = now + length
         if stopsClock { process.stopClock() }
-        hinder(process.place, until: now + length)
+        hinder(process.index, until: now + length)
         network.slept(process)
         after(length, .fault) { self.thaw(process) }
     }
@@ -82,13 +82,13 @@ extension ClusterSimulation {
     /// G7: no process may be fenced that runs, is awake and reaches the database.
     func fenced(_ session: SessionID, by observer: SimulatedProcess) {
         count("fences")
-        for (place, slot) in slots.enumerated() {
+        for (index, slot) in slots.enumerated() {
             guard let process = slot.process, process.session == session, process.isRunning else { continue }
             let told = .seconds(1) + 2 * options.ownership.pollInterval
             guard now > slot.hinderedUntil + told, !process.isLeaving else { continue }
             violate(
                 "G7",
-                "\(slot.name) is fenced by \(slots[observer.place].name) though nothing ails node-\(place)")
+                "\(slot.name) is fenced by \(slots[observer.index].name) though nothing ails node-\(index)")
         }
     }
 }

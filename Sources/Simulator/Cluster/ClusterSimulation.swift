@@ -165,7 +165,7 @@ public final class ClusterSimulation {
 
     private func happen(_ tag: Tag, _ process: SimulatedProcess?, _ body: () -> Void) {
         eventCount += 1
-        note(now ^ UInt64(tag.rawValue) << 56 ^ UInt64(process?.place ?? 99) << 48)
+        note(now ^ UInt64(tag.rawValue) << 56 ^ UInt64(process?.index ?? 99) << 48)
         body()
     }
 
@@ -234,7 +234,7 @@ public final class ClusterSimulation {
 
     /// Starts all nodes, waits until they serve, then makes the projects.
     func boot() {
-        for place in slots.indices { start(place) }
+        for index in slots.indices { start(index) }
         let limit = now + options.patience
         while now < limit, !isServed { run(until: now + .milliseconds(100)) }
         if !isServed { violate("G7", "the cluster does not come up: \(unserved) are not served") }

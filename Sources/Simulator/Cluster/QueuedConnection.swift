@@ -33,7 +33,7 @@ class EngineConnection {
         world.after(delay, .database) { [world] in
             // A call of a process that has ended meanwhile arrives, or does not.
             if !process.isRunning, world.roll(2) == 0 { return }
-            let fate = database.fate(of: kind, from: process.place)
+            let fate = database.fate(of: kind, from: process.index)
             let answer = execute(fate)
             var back = 100_000 + world.roll(900_000)
             if case .unsent = fate { back += world.roll(.milliseconds(300)) }
@@ -129,7 +129,7 @@ final class SimulatedEngine: EngineConnection {
         self.closed = closed
         schedule = EngineSchedule(process.world.options.journal)
         super.init(process, database)
-        schedule.begin(process.session)
+        schedule.use(process.session)
     }
 
     func open(_ partition: PartitionID, next: Sequence) {

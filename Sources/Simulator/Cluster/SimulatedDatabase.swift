@@ -72,7 +72,7 @@ final class SimulatedDatabase {
     /// The database's name in sentences.
     var name: String { engine.share.isHome ? "the home database" : "database \(engine.share.number + 1)" }
 
-    func reaches(_ place: Int) -> Bool { !isAway && !unreachable.contains(place) }
+    func reaches(_ index: Int) -> Bool { !isAway && !unreachable.contains(index) }
 
     // MARK: What can happen to a call
 
@@ -93,8 +93,8 @@ final class SimulatedDatabase {
         200_000 + world.roll(800_000) + (isWrite ? 500_000 + world.roll(world.writeMax) : 0)
     }
 
-    func fate(of call: EngineConnection.Kind, from place: Int) -> Fate {
-        guard reaches(place) else { return trouble(.unsent) }
+    func fate(of call: EngineConnection.Kind, from index: Int) -> Fate {
+        guard reaches(index) else { return trouble(.unsent) }
         guard world.options.hasFaults, world.isLoading, !world.isHealing else { return .works }
         switch call {
         case .append:
@@ -106,7 +106,7 @@ final class SimulatedDatabase {
             if world.chance(world.options.failedPerMille) {
                 let lost = call == .write ? [Fate.requestLost, .replyLost][Int(world.roll(2))] : .requestLost
                 // A node that cannot renew its lease may be fenced.
-                world.hinder(place, until: world.now + .seconds(2))
+                world.hinder(index, until: world.now + .seconds(2))
                 return trouble(lost)
             }
         }
@@ -193,10 +193,10 @@ final class SimulatedDatabase {
     /// The database crashes and starts again; records that it never acknowledged may be gone.
     func crash(keepsUnacknowledged: Bool) {
         engine.crash(keepsUnacknowledged: keepsUnacknowledged)
-        for place in past.indices {
-            let id = PartitionID(UInt16(place))
+        for index in past.indices {
+            let id = PartitionID(UInt16(index))
             let last = (try? engine.lastSequence(id)) ?? .zero
-            while let entry = past[place].last, entry.sequence > last { past[place].removeLast() }
+            while let entry = past[index].last, entry.sequence > last { past[index].removeLast() }
         }
     }
 

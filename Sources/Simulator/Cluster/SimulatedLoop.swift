@@ -10,7 +10,7 @@ final class SimulatedLoop {
     /// A loop's way to another process.
     struct Peer {
         /// The machine on which the other process runs.
-        var place: Int
+        var index: Int
         var connection: SimulatedNetwork.Connection?
         var isConnecting = false
         /// The last try to connect failed, and the pause before the next one is not over.
@@ -26,7 +26,7 @@ final class SimulatedLoop {
     let process: SimulatedProcess
     unowned let world: ClusterSimulation
     let number: Int
-    var place: Int { process.place }
+    var index: Int { process.index }
     var processID: ProcessID { process.processID }
 
     private(set) lazy var core = makeCore()
@@ -75,13 +75,13 @@ final class SimulatedLoop {
     }
 
     func begin() {
-        adopt(SimulatedCatalog())
+        apply(SimulatedCatalog())
         forgetIdleBuckets()
     }
 
     /// Adopts a new version of the catalog.
-    func adopt(_ catalog: SimulatedCatalog) {
-        core.adopt(
+    func apply(_ catalog: SimulatedCatalog) {
+        core.updateCatalog(
             projects: Set(catalog.births.keys), limits: catalog.limits, births: catalog.births,
             now: process.clock)
         settle()
@@ -120,7 +120,7 @@ final class SimulatedLoop {
     }
     private func measure(_ messages: [LoopMessage], from giver: InboxMeter.Giver) {
         if let broken = meter.add(messages, from: giver, bound: world.options.inbox.entries) {
-            world.violate("bounds", "\(place), loop \(self.number): \(broken)")
+            world.violate("bounds", "\(index), loop \(self.number): \(broken)")
         }
     }
     func post(_ message: LoopMessage) { post([message]) }
@@ -338,7 +338,7 @@ private final class SimulatedObserver: LoopObserver {
         _ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline
     ) {
         world.debug(
-            "\(loop.place) (processID \(loop.processID)) asks \(partition.rawValue) number \(id.number) \(request)"
+            "\(loop.index) (processID \(loop.processID)) asks \(partition.rawValue) number \(id.number) \(request)"
         )
         world.deadlines[id] = world.now + loop.process.delay(to: deadline.time)
         if let message = request.sendsMessage {
@@ -359,16 +359,16 @@ private final class SimulatedObserver: LoopObserver {
         let late = world.now - min(world.now, world.deadlines[id] ?? .max)
         if late > 0, late > world.stoodStill(loop.process, id) {
             world.violate(
-                "deadlines-travel", "\(loop.place) carries out request \(id.number) past its deadline")
+                "deadlines-travel", "\(loop.index) carries out request \(id.number) past its deadline")
         }
     }
 
     override func isBroken(_ law: String) {
-        world.violate("invariant", "\(loop.place), loop \(loop.number): \(law)")
+        world.violate("invariant", "\(loop.index), loop \(loop.number): \(law)")
     }
 
     override func trace(_ line: @autoclosure () -> String) {
-        world.debug("\(loop.place) (processID \(loop.processID)) \(line())")
+        world.debug("\(loop.index) (processID \(loop.processID)) \(line())")
     }
 }
 

@@ -93,7 +93,7 @@ final class SimulatedNetwork {
     }
 
     private func transmit(_ parcel: Parcel, _ connection: Connection) {
-        let late = latency(connection.from.place, connection.to.place)
+        let late = latency(connection.from.index, connection.to.index)
         let at = max(connection.lastArrival + 1, world.now + late)
         connection.lastArrival = at
         world.after(at - world.now, .network) { self.arrive(parcel, connection) }
@@ -102,11 +102,11 @@ final class SimulatedNetwork {
     private func arrive(_ parcel: Parcel, _ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else {
             // The other process has no such connection any more, and the sender is told so.
-            let (from, to) = (connection.from.place, connection.to.place)
+            let (from, to) = (connection.from.index, connection.to.index)
             if !isCut(from, to), !isCut(to, from) { end(connection, atFrom: true, in: latency(to, from)) }
             return
         }
-        if isCut(connection.from.place, connection.to.place) || !connection.held.isEmpty {
+        if isCut(connection.from.index, connection.to.index) || !connection.held.isEmpty {
             world.debug("\(connection.from.processID) to \(connection.to.processID): held")
             connection.held.append(parcel)
             return
@@ -138,7 +138,7 @@ final class SimulatedNetwork {
     }
 
     private func answer(_ connection: Connection, _ sent: MonotonicTime) {
-        let (from, to) = (connection.from.place, connection.to.place)
+        let (from, to) = (connection.from.index, connection.to.index)
         // The kernel sends the ping again and again, until it passes or an end gives the connection up.
         let isHeld = isCut(to, from)
         world.after(isHeld ? .milliseconds(200) : latency(to, from), .network, connection.from.process) {
@@ -154,13 +154,13 @@ final class SimulatedNetwork {
 
     /// Sends a datagram, which comes late, and may be lost or doubled; over a cut it is lost.
     func send(datagram packet: [UInt8], from: SimulatedProcess, to address: String) {
-        guard let place = world.slots.firstIndex(where: { $0.name == address }), place != from.place,
-            !isCut(from.place, place), !world.chance(lostPerMille)
+        guard let index = world.slots.firstIndex(where: { $0.name == address }), index != from.index,
+            !isCut(from.index, index), !world.chance(lostPerMille)
         else { return }
-        let name = world.slots[from.place].name
-        let datagram = SentDatagram(packet, to: place)
+        let name = world.slots[from.index].name
+        let datagram = SentDatagram(packet, to: index)
         for _ in 0..<(world.chance(lostPerMille) ? 2 : 1) {
-            world.after(latency(from.place, place), .network) { self.hand(datagram, from: name) }
+            world.after(latency(from.index, index), .network) { self.hand(datagram, from: name) }
         }
         replay(after: datagram, from: name)
     }
@@ -197,8 +197,8 @@ final class SimulatedNetwork {
 
     private func attempt(_ from: SimulatedLoop, _ processID: ProcessID, since: UInt64) {
         let target = world.process(of: processID)
-        let place = target?.place ?? from.peers[processID]?.place ?? from.place
-        if isCut(from.place, place) || isCut(place, from.place) {
+        let index = target?.index ?? from.peers[processID]?.index ?? from.index
+        if isCut(from.index, index) || isCut(index, from.index) {
             return world.after(timing.connect, .network, from.process) { self.failed(from, processID) }
         }
         guard let target else {
@@ -211,7 +211,7 @@ final class SimulatedNetwork {
             if world.now - since > timing.silence { return failed(from, processID) }
             return world.after(.milliseconds(100), .network) { self.attempt(from, processID, since: since) }
         }
-        world.after(latency(from.place, place) + latency(place, from.place), .network, from.process) {
+        world.after(latency(from.index, index) + latency(index, from.index), .network, from.process) {
             guard target.isRunning, from.peers[processID] != nil else { return self.failed(from, processID) }
             let after = target.monotonic.nanoseconds - self.timing.waitMax
             let connection = Connection(from: from, to: target, after: MonotonicTime(nanoseconds: after))
@@ -289,8 +289,8 @@ final class SimulatedNetwork {
         let (own, other) = atFrom ? (from, to) : (to, from)
         end(connection, atFrom: atFrom, in: 0)
         if atFrom { world.after(world.roll(2_000_000), .network) { connection.isDead = true } }
-        if !isCut(own.place, other.place) {
-            end(connection, atFrom: !atFrom, in: latency(own.place, other.place))
+        if !isCut(own.index, other.index) {
+            end(connection, atFrom: !atFrom, in: latency(own.index, other.index))
         } else {
             let silence = timing.silence + world.roll(timing.ping)
             end(connection, atFrom: !atFrom, in: silence)
@@ -303,11 +303,11 @@ final class SimulatedNetwork {
             connection.isDead = connection.isDead || connection.to === process
             let isFrom = connection.from.process === process
             let other = isFrom ? connection.to : connection.from.process
-            let isTold = !isSilent && !isCut(process.place, other.place)
+            let isTold = !isSilent && !isCut(process.index, other.index)
             let silence = timing.silence + world.roll(timing.ping)
             end(
                 connection, atFrom: !isFrom,
-                in: isTold ? latency(process.place, other.place) : silence)
+                in: isTold ? latency(process.index, other.index) : silence)
         }
         prune()
     }
@@ -335,7 +335,7 @@ final class SimulatedNetwork {
         let since = world.now
         cuts[Direction(from: from, to: to)] = since
         for connection in connections {
-            let (one, other) = (connection.from.place, connection.to.place)
+            let (one, other) = (connection.from.index, connection.to.index)
             // Whether the end that hears nothing is the sender's.
             let deafIsFrom = one == to && other == from
             guard deafIsFrom || (one == from && other == to) else { continue }
@@ -369,7 +369,7 @@ final class SimulatedNetwork {
     func heal(_ from: Int, _ to: Int) {
         guard cuts.removeValue(forKey: Direction(from: from, to: to)) != nil else { return }
         for connection in connections
-        where connection.from.place == from && connection.to.place == to && !connection.held.isEmpty {
+        where connection.from.index == from && connection.to.index == to && !connection.held.isEmpty {
             world.after(world.roll(.milliseconds(400)), .network) {
                 guard !self.isCut(from, to), !connection.isDead, connection.isOpenAtTo else { return }
                 let held = connection.held

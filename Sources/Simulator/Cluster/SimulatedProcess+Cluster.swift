@@ -47,7 +47,7 @@ extension SimulatedProcess {
         case .order(let order, let id): loop(of: id).post(.order(order))
         case .orderAll(let order): for loop in loops { loop.post(.order(order)) }
         case .say(let message, let processIDs): loops[0].post(.order(.say(message, to: processIDs)))
-        case .peers(let addresses): adopt(addresses)
+        case .peers(let addresses): setAddresses(addresses)
         case .datagram(let packet, let address):
             world.network.send(datagram: packet, from: self, to: address)
         case .wake(let timer, let at):
@@ -62,9 +62,9 @@ extension SimulatedProcess {
         }
     }
 
-    private func adopt(_ addresses: [ProcessID: String]) {
+    private func setAddresses(_ addresses: [ProcessID: String]) {
         let known = addresses.compactMapValues { name in world.slots.firstIndex { $0.name == name } }
-        for loop in loops { world.after(20_000, .loop, self) { loop.adopt(peers: known) } }
+        for loop in loops { world.after(20_000, .loop, self) { loop.setPeers(known) } }
     }
 
     // MARK: The databases
@@ -80,7 +80,7 @@ extension SimulatedProcess {
             case .success(let (poll, catalog, theirs)):
                 self.tell(.clockRead(self.clock, theirs: theirs))
                 self.authority = asked.advanced(by: self.world.options.ownership.lease)
-                if catalog.version != self.catalog.version { self.adopt(catalog) }
+                if catalog.version != self.catalog.version { self.apply(catalog) }
                 self.tell(.polled(poll, asked: asked))
             case .failure(EngineError.fenced): self.tellOwnership(.fenced)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
@@ -89,9 +89,9 @@ extension SimulatedProcess {
     }
 
     /// The catalog has changed.
-    private func adopt(_ catalog: SimulatedCatalog) {
+    private func apply(_ catalog: SimulatedCatalog) {
         self.catalog = catalog
-        for loop in loops { world.after(20_000, .loop, self) { loop.adopt(catalog) } }
+        for loop in loops { world.after(20_000, .loop, self) { loop.apply(catalog) } }
         tell(.catalog(version: catalog.version))
     }
 
@@ -119,7 +119,7 @@ extension SimulatedProcess {
 
     private func readTable(_ number: Int, look: UInt64, registers: Bool) {
         let session = session
-        let name = world.slots[place].name
+        let name = world.slots[index].name
         databaseConnections[number].lease.perform(.write) { database in
             if registers { try database.engine.register(session, node: name) }
             try database.engine.renewLease(session, info: [])
@@ -206,14 +206,14 @@ extension SimulatedProcess {
 
 extension SimulatedLoop {
     /// Adopts the processes that are members now, with the machines on which they run.
-    func adopt(peers known: [ProcessID: Int]) {
+    func setPeers(_ known: [ProcessID: Int]) {
         for processID in peers.keys.sorted() where known[processID] == nil {
             if let connection = peers[processID]?.connection { world.network.forget(connection) }
             peers[processID] = nil
         }
-        for (processID, place) in known.sorted(by: { $0.key < $1.key }) where peers[processID] == nil {
+        for (processID, index) in known.sorted(by: { $0.key < $1.key }) where peers[processID] == nil {
             peers[processID] = Peer(
-                place: place, backoff: world.options.links.backoffMin,
+                index: index, backoff: world.options.links.backoffMin,
                 backlog: Backlog(world.options.peerBacklog))
         }
     }

@@ -9,7 +9,7 @@ import Routing
 /// place of `Cluster`), and its connections to the databases.
 final class SimulatedProcess {
     unowned let world: ClusterSimulation
-    let place: Int
+    let index: Int
     let session: SessionID
     let processID: ProcessID
     let map: NodeMap
@@ -45,15 +45,15 @@ final class SimulatedProcess {
     /// Clients' connections that wait for an answer, with what to call when the process ends.
     var calls: [UInt64: () -> Void] = [:]
 
-    init(_ world: ClusterSimulation, place: Int, session: SessionID) {
+    init(_ world: ClusterSimulation, index: Int, session: SessionID) {
         self.world = world
-        self.place = place
+        self.index = index
         self.session = session
         processID = session.processID
         map = world.map
         clockOffset = .seconds(100_000) + world.roll(.seconds(100_000))
         wallError = Int64(world.roll(400)) - 200
-        let slot = world.slots[place]
+        let slot = world.slots[index]
         let mono = MonotonicTime(nanoseconds: world.now + clockOffset)
         let info = Ownership.NodeInfo(
             isShard: slot.isShard, isGateway: slot.isGateway, peer: slot.name, gossip: slot.name)
@@ -103,7 +103,7 @@ final class SimulatedProcess {
         let world = world
         return Instant(
             monotonic: monotonic,
-            wall: WallTime(milliseconds: world.slots[place].clock.reading(world.wall, world.now) + wallError))
+            wall: WallTime(milliseconds: world.slots[index].clock.reading(world.wall, world.now) + wallError))
     }
 
     /// The process's monotonic clock, read now.
@@ -161,7 +161,7 @@ final class SimulatedProcess {
     /// A connection to or from a process is gone, and with it what was under way.
     func linkReset(_ processID: ProcessID) {
         world.count("links reset")
-        world.debug("\(place) (process \(self.processID)): link to \(processID) reset")
+        world.debug("\(index) (process \(self.processID)): link to \(processID) reset")
         renewed(processID)
         tell(.linkReset(processID))
     }

@@ -87,19 +87,19 @@ public final class GossipWorld {
         let machine = Membership(
             session: SessionID(lastSession), name: name, address: name, info: [], seed: random.next(),
             options: options, now: MonotonicTime(nanoseconds: now))
-        let place: Int
+        let index: Int
         if let known = places[name] {
-            place = known
-            nodes[place] = Node(name: name, machine: machine, incarnation: lastSession)
+            index = known
+            nodes[index] = Node(name: name, machine: machine, incarnation: lastSession)
         } else {
-            place = nodes.count
+            index = nodes.count
             nodes.append(Node(name: name, machine: machine, incarnation: lastSession))
-            places[name] = place
+            places[name] = index
         }
-        sessions[SessionID(lastSession)] = place
-        feed(place, .seeds(seeds))
-        push(random.next(upperBound: UInt64(200_000_000)), .wake(node: place, incarnation: lastSession))
-        return place
+        sessions[SessionID(lastSession)] = index
+        feed(index, .seeds(seeds))
+        push(random.next(upperBound: UInt64(200_000_000)), .wake(node: index, incarnation: lastSession))
+        return index
     }
 
     public func kill(_ node: Int) {
@@ -156,9 +156,9 @@ public final class GossipWorld {
     private func handle(_ what: Happening) {
         let node: Int
         switch what {
-        case .wake(let place, let incarnation):
-            guard nodes[place].incarnation == incarnation else { return }
-            node = place
+        case .wake(let index, let incarnation):
+            guard nodes[index].incarnation == incarnation else { return }
+            node = index
         case .datagram(let to, _, _), .stream(let to, _): node = to
         }
         guard nodes[node].isUp else { return }

@@ -21,9 +21,9 @@ extension SwarmDraw {
         var isSmaller = true
         while isSmaller {
             isSmaller = false
-            for place in draw.traits.indices {
-                for value in draw.smaller(place) {
-                    let candidate = draw.with(place, value)
+            for index in draw.traits.indices {
+                for value in draw.smaller(index) {
+                    let candidate = draw.with(index, value)
                     guard !broken(candidate.options).isDisjoint(with: wanted) else { continue }
                     draw = candidate
                     isSmaller = true
@@ -37,8 +37,8 @@ extension SwarmDraw {
 
     /// Values of a trait that make a smaller draw, the smallest first: smaller numbers for a trait that sizes
     /// a run, the plain value for each other trait.
-    private func smaller(_ place: Int) -> [UInt64] {
-        let trait = traits[place]
+    private func smaller(_ index: Int) -> [UInt64] {
+        let trait = traits[index]
         switch trait.name {
         case "nodes", "partitions", "loops", "devices", "topics", "seconds", "burst-size":
             return [1, trait.value / 2, trait.value - min(trait.value, 1)].filter {

@@ -44,13 +44,13 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     /// plain. `nil` where the line cannot be read or names a trait that does not exist.
     public init?(seed: UInt64, _ line: String) {
         self.init(seed: seed)
-        for place in traits.indices { traits[place].value = traits[place].plain }
+        for index in traits.indices { traits[index].value = traits[index].plain }
         for said in line.split(separator: ",") where said != "nothing" {
             let words = said.split(separator: " ")
             guard words.count == 2, let value = UInt64(words[1]),
-                let place = traits.firstIndex(where: { $0.name == words[0] })
+                let index = traits.firstIndex(where: { $0.name == words[0] })
             else { return nil }
-            traits[place].value = value
+            traits[index].value = value
         }
     }
 
@@ -78,9 +78,9 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     }
 
     /// The same draw with another value of one trait.
-    func with(_ place: Int, _ value: UInt64) -> SwarmDraw {
+    func with(_ index: Int, _ value: UInt64) -> SwarmDraw {
         var draw = self
-        draw.traits[place].value = value
+        draw.traits[index].value = value
         return draw
     }
 

@@ -17,7 +17,7 @@ private func change(
     }
     if connection.json { return try Output.json(["results": results]) }
     let refused = results.enumerated().filter { !$0.element.isEmpty }
-    for (place, result) in refused { print("\(tokens[place]): \(result["error"] as? String ?? "refused")") }
+    for (index, result) in refused { print("\(tokens[index]): \(result["error"] as? String ?? "refused")") }
     print("\(results.count - refused.count) of \(results.count) done")
     if !refused.isEmpty { throw ExitCode.failure }
 }
