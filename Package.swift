@@ -104,6 +104,7 @@ let shells: [Target] = [
     .floor(
         "Edge",
         on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio("NIOPosix", "NIOHTTP1")),
+    .floor("MemoryEngine", on: ["Model", "Journal"], settings: simulated),
     .floor("EngineDriver", on: ["Model", "Journal"]),
     .floor("SQLiteEngine", on: ["Model", "Bytes", "Journal", "CSQLite"]),
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
@@ -125,7 +126,6 @@ let worlds: [Target] = [
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
         ] + nio("NIOPosix")),
-    .floor("MemoryEngine", on: ["Model", "Journal"], settings: simulated),
     .floor(
         "Simulator",
         on: [
@@ -170,8 +170,8 @@ let benches: [Target] =
         .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 
-/// `FUZZ=1 swift build --sanitize fuzzer --scratch-path .build/fuzz --product fuzz`; a fuzzer brings its own entry point, which
-/// would break every other build.
+/// `FUZZ=1 swift build --sanitize fuzzer --scratch-path .build/fuzz --product fuzz`; a fuzzer brings its own
+/// entry point, which would break every other build.
 let fuzzers: [Target] =
     Context.environment["FUZZ"] == "1"
     ? [

@@ -7,10 +7,10 @@ import RegistrationIDs
 // from which each key is used is in settings that a former build ignores.
 
 extension Catalog {
-    package static let signingPlace = "signing-keys"
+    package static let signingSetting = "signing-keys"
     /// The place of the newest signing key, which a former build reads at its start.
-    package static let newestPlace = "token-signing-key"
-    private static let usePlace = "registration-key:"
+    package static let newestSetting = "token-signing-key"
+    private static let keyUsePrefix = "registration-key:"
 
     package struct KeySettings {
         package var signing: SigningKeys?
@@ -18,12 +18,12 @@ extension Catalog {
 
         /// Whether the entry was one of these settings.
         package mutating func read(_ entry: CatalogEntry) throws -> Bool {
-            if entry.key == signingPlace {
+            if entry.key == signingSetting {
                 signing = try SigningKeys(decoding: entry.value)
                 return true
             }
-            guard entry.key.hasPrefix(usePlace) else { return false }
-            guard let number = UInt8(entry.key.dropFirst(usePlace.count)),
+            guard entry.key.hasPrefix(keyUsePrefix) else { return false }
+            guard let number = UInt8(entry.key.dropFirst(keyUsePrefix.count)),
                 let time = Catalog.time(entry.value)
             else { throw EngineError.refused("\(entry.key) is from a newer tidecast, or damaged") }
             uses[number] = time
@@ -60,7 +60,7 @@ extension Catalog {
 
     /// The key that signs until the cluster has made another one.
     package static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
-        let key = try made(.setting, newestPlace, engine, vault) { try random(SigningKeys.materialBytes) }
+        let key = try made(.setting, newestSetting, engine, vault) { try random(SigningKeys.materialBytes) }
         guard key.count == SigningKeys.materialBytes else {
             throw EngineError.refused(
                 "the key that signs tokens has another length: it is from a newer tidecast, or damaged")
@@ -69,8 +69,8 @@ extension Catalog {
     }
 
     package static func put(_ keys: SigningKeys, _ vault: Vault, to writes: inout CatalogWrites) throws {
-        for (index, value) in [(signingPlace, keys.encoded), (newestPlace, keys.newest)] {
-            writes.put(.setting, key: index, value: try vault.seal(value, .setting, index))
+        for (key, value) in [(signingSetting, keys.encoded), (newestSetting, keys.newest)] {
+            writes.put(.setting, key: key, value: try vault.seal(value, .setting, key))
         }
     }
 
@@ -80,7 +80,7 @@ extension Catalog {
         writes.put(.key, key: row, value: try vault.seal([state] + key.material, .key, row))
         guard let from = key.from else { return }
         let value = (0..<8).map { UInt8(truncatingIfNeeded: from.milliseconds >> Int64(56 - 8 * $0)) }
-        writes.put(.setting, key: usePlace + "\(key.number)", value: value)
+        writes.put(.setting, key: keyUsePrefix + "\(key.number)", value: value)
     }
 }
 

@@ -8,12 +8,12 @@ import NodeCore
 // of a node that would write them in another form than they are stored.
 
 extension Catalog {
-    package static let gossipPlace = "gossip-key"
+    package static let gossipSetting = "gossip-key"
 
     package static func isSecret(_ table: CatalogTable, _ key: String) -> Bool {
         switch table {
         case .key: true
-        case .setting: [signingPlace, newestPlace, gossipPlace].contains(key)
+        case .setting: [signingSetting, newestSetting, gossipSetting].contains(key)
         case .project, .credential: false
         }
     }

@@ -62,7 +62,7 @@ extension Appender {
             return
         }
         if findings.contains(where: { if case .fenced = $0 { true } else { false } }) {
-            dropWith(batch.rows, findings, &resolved)
+            settleFenced(batch.rows, findings, &resolved)
             return
         }
         state = .idle
@@ -138,7 +138,7 @@ extension Appender {
     }
 
     /// The session is dead. Only rows whose own commit was acknowledged before it died are durable.
-    private mutating func dropWith(_ rows: [Row], _ findings: [Finding], _ resolved: inout [Resolved]) {
+    private mutating func settleFenced(_ rows: [Row], _ findings: [Finding], _ resolved: inout [Resolved]) {
         state = .fenced
         for (row, finding) in zip(rows, findings) {
             let isIn = if case .appended = finding { true } else { false }

@@ -24,7 +24,7 @@ public struct EngineShare: Hashable, Sendable {
 
     public var isHome: Bool { number == 0 }
 
-    public func holds(_ partition: PartitionID) -> Bool { Int(partition.rawValue) % count == number }
+    public func holds(_ partition: PartitionID) -> Bool { partition.database(of: count) == number }
 
     /// How many of `total` partitions live here.
     public func size(of total: Int) -> Int { total > number ? (total - number - 1) / count + 1 : 0 }

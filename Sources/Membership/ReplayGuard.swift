@@ -38,7 +38,7 @@ struct DatagramMark: Hashable, Sendable {
 /// Which datagrams a process has taken already: a window of numbers for each sender's session, as in IPsec
 /// (RFC 4303 §3.4.3), kept in a ring of words (RFC 6479) (rule: datagrams-are-believed-once).
 ///
-/// A session is one life of a process, and none comes back. A datagram to a former life of this process, or
+/// A session is one run of a process, and none comes back. A datagram to a former life of this process, or
 /// of a process that a later one of its name has replaced, is therefore old, whatever any clock says.
 struct ReplayGuard: Sendable {
     enum Verdict: Hashable, Sendable {

@@ -11,6 +11,10 @@ public struct PartitionID: Hashable, Comparable, Sendable {
         self.rawValue = rawValue
     }
     public static func < (left: PartitionID, right: PartitionID) -> Bool { left.rawValue < right.rawValue }
+
+    /// The database, of `count`, in which the partition lives; 0 is the home. PostgresEngine's
+    /// `createPartitions` says the same in SQL.
+    public func database(of count: Int) -> Int { Int(rawValue) % count }
 }
 
 /// A device's place in its partition. 28 bits, dense, never used twice.
@@ -68,7 +72,7 @@ public struct SessionID: Hashable, Comparable, Sendable {
 public struct ProcessID: Hashable, Comparable, Sendable, CustomStringConvertible,
     ExpressibleByIntegerLiteral
 {
-    public static let max: UInt32 = 0xFF_FFFF
+    public static let rawMax: UInt32 = 0xFF_FFFF
     public let rawValue: UInt32
     public init(_ rawValue: UInt32) { self.rawValue = rawValue }
     public init(integerLiteral value: UInt32) { rawValue = value }

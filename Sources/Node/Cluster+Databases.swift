@@ -15,7 +15,7 @@ import SQLiteEngine
 struct DatabaseConnections: Sendable {
     let number: Int
     /// Renews the lease and reads the tables, and does nothing else. Other nodes judge by the lease whether
-    /// this node processIDs, so the lease must not wait for anything else that this node asks for
+    /// this node lives, so the lease must not wait for anything else that this node asks for
     /// (rule: lease-waits-for-nothing).
     let lease: EngineThread
     /// Takes, releases and fences, one after the other. Each may wait long for its commit.
@@ -119,7 +119,7 @@ extension Cluster {
         }
     }
 
-    /// Asks the home whether the row's former owner processIDs.
+    /// Asks the home whether the row's former owner lives.
     func ask(_ row: PartitionRow, _ former: SessionID) {
         databaseConnections[0].control.perform({ engine in try engine.isAlive(former) }) { result in
             switch result {
@@ -142,7 +142,7 @@ extension Cluster {
         }
     }
 
-    /// Reads a partition for the loop on which it processIDs: the records behind the mark, or everything.
+    /// Reads a partition for the loop on which it lives: the records behind the mark, or everything.
     func load(_ id: PartitionID, _ epoch: Epoch, behind mark: StoredPartition.Mark?) {
         let box = boxes[shared.loop(of: id)]
         connections(of: id).loader.perform({ engine in

@@ -19,9 +19,9 @@ struct Engines: Sendable {
     /// The database with what a cluster has once: sessions, projects, keys, settings.
     var home: EngineThread { all[0] }
 
-    func database(of partition: PartitionID) -> Int { Int(partition.rawValue) % all.count }
+    func database(of partition: PartitionID) -> Int { partition.database(of: all.count) }
 
-    /// The engine of the database in which the partition processIDs.
+    /// The engine of the database in which the partition lives.
     subscript(_ partition: PartitionID) -> EngineThread { all[database(of: partition)] }
 
     func use(_ session: SessionID) { for engine in all { engine.use(session) } }

@@ -69,8 +69,8 @@ public struct ClusterConfiguration: Sendable {
     /// Meanwhile the node's ports say why the node is not ready. Where the cluster is yet to be made, waits
     /// for the other databases as well.
     func waitForEngine(_ configuration: NodeConfiguration, _ log: Logger) throws -> PostgresEngine {
-        var room: StartupListener?
-        defer { room?.close() }
+        var listener: StartupListener?
+        defer { listener?.close() }
         var told = LogLimit<String>()
         func wait(_ settings: DatabaseSettings) throws -> PostgresEngine {
             while true {
@@ -85,8 +85,8 @@ public struct ClusterConfiguration: Sendable {
                             "waiting for the database",
                             metadata: ["database": "\(settings.number + 1)", "reason": "\(reason)"])
                     }
-                    if room == nil { room = try StartupListener(configuration, reason: reason, log) }
-                    room?.say(reason)
+                    if listener == nil { listener = try StartupListener(configuration, reason: reason, log) }
+                    listener?.say(reason)
                     sleep(1)
                 }
             }
@@ -106,8 +106,8 @@ public struct ClusterConfiguration: Sendable {
     func waitWhileCordoned(
         _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ log: Logger
     ) throws {
-        var room: StartupListener?
-        defer { room?.close() }
+        var listener: StartupListener?
+        defer { listener?.close() }
         while true {
             let reason: String
             do {
@@ -118,11 +118,11 @@ public struct ClusterConfiguration: Sendable {
             } catch EngineError.refused(let why) {
                 reason = why
             }
-            if room == nil {
+            if listener == nil {
                 log.warning("cordoned", metadata: ["node": "\(configuration.name)", "reason": "\(reason)"])
-                room = try StartupListener(configuration, reason: reason, log)
+                listener = try StartupListener(configuration, reason: reason, log)
             }
-            room?.say(reason)
+            listener?.say(reason)
             sleep(1)
         }
     }
@@ -219,7 +219,7 @@ extension Node {
         return try patiently(log) {
             (
                 try Catalog.made(.setting, "cluster-id", engine, vault) { try Catalog.random(16) },
-                try Catalog.made(.setting, Catalog.gossipPlace, engine, vault) { try Catalog.random(32) }
+                try Catalog.made(.setting, Catalog.gossipSetting, engine, vault) { try Catalog.random(32) }
             )
         }
     }

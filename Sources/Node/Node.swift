@@ -107,7 +107,7 @@ public final class Node: Sendable {
             certificates = try CertificateKeeper(
                 configuration, peers: peers, secret: opened.contents.signingKeys.newest, log)
             let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
-            // A front refers to its loop without a reference count, so the loops must outlive all
+            // A frontend refers to its loop without a reference count, so the loops must outlive all
             // connections.
             begun.undo { withExtendedLifetime(loops) {} }
             shared.administrator.begin(boxes.all, certificates)
@@ -124,10 +124,10 @@ public final class Node: Sendable {
             }
             let table = LoopTable(loops)
             edge = try Edge(group: group, gate: gates.clients) {
-                EdgeHandler(front: table.loop(of: $0).front, isAdmin: false)
+                EdgeHandler(frontend: table.loop(of: $0).frontend, isAdmin: false)
             }
             admin = try Edge(group: group, gate: gates.operators) {
-                EdgeHandler(front: table.loop(of: $0).front, isAdmin: true)
+                EdgeHandler(frontend: table.loop(of: $0).frontend, isAdmin: true)
             }
             shared.metrics.watch(shared)
             shared.metrics.watch(edge.counters)
@@ -202,7 +202,7 @@ public final class Node: Sendable {
         // A balancer that asks /readyz now chooses other nodes. Until then this node answers requests as
         // before.
         if cluster != nil, edge.isInUse { try? await Task.sleep(for: .milliseconds(1500)) }
-        for box in shared.administrator.boxes { box.run { $0.front.endStreams() } }
+        for box in shared.administrator.boxes { box.run { $0.frontend.endStreams() } }
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
         if cluster == nil { await keepQuotas() }

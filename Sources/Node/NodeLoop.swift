@@ -36,7 +36,7 @@ final class NodeLoop: @unchecked Sendable {
     private var keepAliveTask: RepeatedTask?
 
     /// The side towards clients.
-    private(set) lazy var front = RequestFrontend(loop: self, api: api)
+    private(set) lazy var frontend = RequestFrontend(loop: self, api: api)
     private(set) lazy var core = makeCore()
 
     init(
@@ -63,7 +63,7 @@ final class NodeLoop: @unchecked Sendable {
         options.formerQuotas = shared.formerQuotas
         options.started = shared.started
         return LoopCore(
-            options, host: front, proofs: keys, random: SystemRandomNumberGenerator(), now: now)
+            options, host: frontend, proofs: keys, random: SystemRandomNumberGenerator(), now: now)
     }
 
     /// Takes a catalog that the administrator has changed or read.
@@ -82,17 +82,17 @@ final class NodeLoop: @unchecked Sendable {
             projects: Set(contents.directory.byNumber.keys),
             limits: contents.limits.mapValues { QuotaLimits(named: $0) }, births: contents.births, now: now)
         settle()
-        front.endStreams(of: deleted, under: retired)
+        frontend.endStreams(of: deleted, under: retired)
     }
 
     /// Every 25 s: writes a comment to every stream, and does the loop's other regular work.
     func beginKeepAlive() {
         keepAliveTask = eventLoop.scheduleRepeatedTask(initialDelay: .seconds(25), delay: .seconds(25)) { _ in
-            self.front.keepAlive()
+            self.frontend.keepAlive()
             self.core.forgetIdleBuckets(now: Clock.now())
             self.keys.update(self.registrationKeys, now: Clock.now().wall)
             self.shared.administrator.note(self.api.takeUses(now: Clock.now().wall))
-            self.front.tellRefused(now: Clock.now().wall)
+            self.frontend.tellRefused(now: Clock.now().wall)
         }
     }
 
@@ -117,7 +117,7 @@ final class NodeLoop: @unchecked Sendable {
         for body in bodies { body(self) }
         core.turn(messages, now: now)
         settle()
-        front.count()
+        frontend.count()
         if core.hasWork { scheduleTurn() }
     }
 
@@ -141,8 +141,8 @@ final class NodeLoop: @unchecked Sendable {
 
     private func carryOut(_ effect: LoopEffect) {
         switch effect {
-        case .finish(let ticket, let outcome): front.finish(ticket, outcome)
-        case .levels(let levels, let question): front.answer(question, levels)
+        case .finish(let ticket, let outcome): frontend.finish(ticket, outcome)
+        case .levels(let levels, let question): frontend.answer(question, levels)
         case .post(let loop): core.takeMessages(for: loop) { mailboxes[loop].post($0) }
         case .send(let bytes, let processID):
             core.sent(to: processID, isTaken: peers?.send(bytes, to: processID) ?? false)

@@ -16,7 +16,7 @@ import Routing
 /// A ticket stands for a request that is under way. The ticket is the place of the request's responder in a
 /// table, so finding the responder again costs nothing.
 final class RequestFrontend {
-    // Safe: the loop owns its front, and a loop processIDs as long as its node.
+    // Safe: the loop owns its frontend, and a loop lives as long as its node.
     unowned(unsafe) let loop: NodeLoop
     let api: API
     private struct Ticket {
@@ -102,22 +102,22 @@ final class RequestFrontend {
         case .makeProject(let name):
             let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
             loop.shared.administrator.makeProject(name, on: loop) { loop, error in
-                guard let parked = loop.front.unpark(place) else { return }
+                guard let parked = loop.frontend.unpark(place) else { return }
                 if let error { return parked.responder.respond(APIFailure.unavailable(error)) }
-                loop.front.handle(parked.request, parked.responder, isAdmin: parked.isAdmin)
+                loop.frontend.handle(parked.request, parked.responder, isAdmin: parked.isAdmin)
             }
         case .node(let wanted): respond(wanted, responder)
         case .admin(let wanted):
             let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
             let requester = requester(request, responder, isAdmin: isAdmin)
             loop.shared.administrator.carryOut(wanted, by: requester, on: loop) { loop, response in
-                loop.front.unpark(place)?.responder.respond(response)
+                loop.frontend.unpark(place)?.responder.respond(response)
             }
         case .later(let delay, let action):
             loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) { [loop] in
                 guard responder.isOpen else { return }
                 loop.beginTurn()
-                loop.front.carryOut(action, request, responder, payer: payer, isAdmin: isAdmin)
+                loop.frontend.carryOut(action, request, responder, payer: payer, isAdmin: isAdmin)
             }
         }
     }
@@ -168,7 +168,7 @@ final class RequestFrontend {
         scrapers.append(responder)
         guard let wait = pace.ask(now: Clock.monotonic()) else { return }
         loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: wait))) { [loop] in
-            loop.front.answerScrapers()
+            loop.frontend.answerScrapers()
         }
     }
 
@@ -365,19 +365,19 @@ extension RequestFrontend: LoopHost {
     }
 }
 
-/// The handler of one listener: the loop's front, and whether the listener is the operator's.
+/// The handler of one listener: the loop's frontend, and whether the listener is the operator's.
 final class EdgeHandler: RequestHandler {
-    private let front: RequestFrontend
+    private let frontend: RequestFrontend
     private let isAdmin: Bool
 
-    init(front: RequestFrontend, isAdmin: Bool) {
-        self.front = front
+    init(frontend: RequestFrontend, isAdmin: Bool) {
+        self.frontend = frontend
         self.isAdmin = isAdmin
     }
 
-    func share(of request: HTTPRequest) -> UInt64 { isAdmin ? 0 : front.share(of: request) }
+    func share(of request: HTTPRequest) -> UInt64 { isAdmin ? 0 : frontend.share(of: request) }
     func handle(_ request: HTTPRequest, _ responder: Responder) {
-        front.handle(request, responder, isAdmin: isAdmin)
+        frontend.handle(request, responder, isAdmin: isAdmin)
     }
     func admit(_ request: HTTPRequest) -> BodyAdmission {
         switch BodyBound.of(request, isAdmin: isAdmin) {
@@ -385,6 +385,6 @@ final class EdgeHandler: RequestHandler {
         case .answer(let response): .refused(response)
         }
     }
-    func cancelled(_ responder: Responder) { front.cancelled(responder) }
-    func drained(_ responder: Responder) { front.drained(responder) }
+    func cancelled(_ responder: Responder) { frontend.cancelled(responder) }
+    func drained(_ responder: Responder) { frontend.drained(responder) }
 }

@@ -17,7 +17,7 @@ final class StartupListener: Sendable {
     /// Opens the node's ports with fixed numbers; port 0 would be another port after the wait.
     init(_ configuration: NodeConfiguration, reason: String, _ log: Logger) throws {
         self.reason = Mutex(reason)
-        let handler = Handler(room: self)
+        let handler = Handler(listener: self)
         let gate = Gates(configuration, log).clients
         do {
             let edge = try Edge(group: group, gate: gate) { _ in handler.make() }
@@ -41,18 +41,18 @@ final class StartupListener: Sendable {
     func close() { try? group.syncShutdownGracefully() }
 
     private struct Handler: Sendable {
-        let room: StartupListener
-        func make() -> any RequestHandler { Answerer(room) }
+        let listener: StartupListener
+        func make() -> any RequestHandler { Answerer(listener) }
     }
 
     private final class Answerer: RequestHandler {
-        private let room: StartupListener
-        init(_ room: StartupListener) { self.room = room }
+        private let listener: StartupListener
+        init(_ listener: StartupListener) { self.listener = listener }
 
         func share(of request: HTTPRequest) -> UInt64 { 0 }
 
         func handle(_ request: HTTPRequest, _ responder: Responder) {
-            let reason = room.current
+            let reason = listener.current
             switch String(decoding: request.target, as: UTF8.self) {
             case "/healthz": responder.respond(text(200, "ok"))
             case "/readyz": responder.respond(text(503, reason))
@@ -60,7 +60,9 @@ final class StartupListener: Sendable {
             }
         }
 
-        func admit(_ request: HTTPRequest) -> BodyAdmission { .refused(APIFailure.unavailable(room.current)) }
+        func admit(_ request: HTTPRequest) -> BodyAdmission {
+            .refused(APIFailure.unavailable(listener.current))
+        }
 
         private func text(_ status: Int, _ line: String) -> HTTPResponse {
             HTTPResponse(status: status, fields: RequestFrontend.text, body: Array("\(line)\n".utf8))

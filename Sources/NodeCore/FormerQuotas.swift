@@ -3,7 +3,7 @@ import Journal
 import Model
 import Quotas
 
-/// The tokens that the node's former processID left in the buckets of its projects.
+/// The tokens that the node's former process left in the buckets of its projects.
 ///
 /// A node that ends in order writes them down, and its next start takes them away again before it serves.
 /// Where none are written although the node has run before, the node crashed. Every project that the node

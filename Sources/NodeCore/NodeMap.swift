@@ -22,13 +22,13 @@ public struct NodeMap: Hashable, Sendable {
     public func loop(of partition: PartitionID) -> Int { Int(partition.rawValue) % loopCount }
 
     /// 0 is the home database.
-    public func database(of partition: PartitionID) -> Int { Int(partition.rawValue) % databaseCount }
+    public func database(of partition: PartitionID) -> Int { partition.database(of: databaseCount) }
 
     /// The partition whose owner keeps the project's buckets. It is always in the home database, so that a
     /// grant needs no other database.
     public func home(of project: ProjectNumber) -> PartitionID {
-        let number = Placement.home(of: project, count: partitionCount).rawValue
-        return PartitionID(number - number % UInt16(databaseCount))
+        let home = Placement.home(of: project, count: partitionCount)
+        return PartitionID(home.rawValue - UInt16(home.database(of: databaseCount)))
     }
 
     public func loop(ofBuckets project: ProjectNumber) -> Int { loop(of: home(of: project)) }

@@ -125,7 +125,7 @@ extension Ownership {
         /// The partition's machine has ended and its row has no owner.
         case released(PartitionID)
         case releaseFailed(PartitionID)
-        /// The partition's machine could not go on, though the session processIDs.
+        /// The partition's machine could not go on, though the session lives.
         case lost(PartitionID)
         /// Another owner is about to give the partition to this node, and asks this node to read it.
         case offered(PartitionID, by: SessionID)

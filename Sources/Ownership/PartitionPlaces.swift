@@ -3,7 +3,7 @@ import Model
 
 extension SessionID {
     /// The process id, which stands in the ids of the process's gateways: 24 bits.
-    public var processID: ProcessID { ProcessID(UInt32(truncatingIfNeeded: rawValue) & ProcessID.max) }
+    public var processID: ProcessID { ProcessID(UInt32(truncatingIfNeeded: rawValue) & ProcessID.rawMax) }
 }
 
 /// Where a partition is served, as a loop knows it.

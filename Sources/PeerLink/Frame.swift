@@ -16,7 +16,7 @@ import NIOCore
 /// greetings of both ends decide the version (`Dialect`).
 enum Frame {
     static let headerBytes = 16
-    /// More than a connectionNumber's messages to one node ever take, and little enough for the receiver's
+    /// More than the messages of a loop's turn to one node ever take, and little enough for the receiver's
     /// memory.
     static let payloadBytesMax = 64 << 20
     /// The bound until the other end has greeted.

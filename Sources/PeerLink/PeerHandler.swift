@@ -129,7 +129,7 @@ final class PeerHandler: ChannelInboundHandler {
 
     private func pong(_ peer: PeerIdentity, _ context: ChannelHandlerContext) {
         guard pongs < PeerTiming.pongsMax else {
-            return refuse("node \(peer.name) asks for signs of processID and does not read them", context)
+            return refuse("node \(peer.name) asks for signs of life and does not read them", context)
         }
         pongs += 1
         var buffer = context.channel.allocator.buffer(capacity: 32)

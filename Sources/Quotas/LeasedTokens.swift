@@ -12,9 +12,9 @@ struct LeasedTokens: Sendable {
     private var lowWaterOfFirst: UInt64 = 0
     /// Tokens that operations asked for since the last question.
     var asked: UInt64 = 0
-    /// Leased tokens spent under the present lease accounting in all.
+    /// Leased tokens spent in this grantor epoch in all.
     var spent: UInt64 = 0
-    /// Leased tokens granted under the present lease accounting in all. The spender must never spend more.
+    /// Leased tokens granted in this grantor epoch in all. The spender must never spend more.
     var granted: UInt64 = 0
 
     /// A later lease, spent after the first.
@@ -68,7 +68,7 @@ struct LeasedTokens: Sendable {
     var isActive = false
     /// Operations wait, and no `ready` has come for them since.
     var hasWaiting = false
-    /// Since when the leased is not active; meaningful while it is not.
+    /// Since when nothing is held or awaited here; meaningful while not active.
     var inactiveSince = MonotonicTime(nanoseconds: 0)
     /// Ticks since the last operation.
     var quietTicks = 0

@@ -15,7 +15,7 @@ public struct QuotaBounds: Hashable, Sendable {
     /// A refused spender asks again after `retryMin` at the earliest, and after `retryMax` at the latest.
     public var retryMin: UInt64 = .milliseconds(2)
     public var retryMax: UInt64 = .milliseconds(100)
-    /// How often a spender checks leasedTokens that hold or await something.
+    /// How often a spender checks leased tokens that are held or awaited.
     public var tick: UInt64 = .milliseconds(25)
     /// How long a spender that has a share waits for the owner before it spends the share.
     public var patience: UInt64 = .milliseconds(50)

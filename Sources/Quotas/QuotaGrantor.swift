@@ -81,7 +81,7 @@ public struct QuotaGrantor: Sendable {
 
     public func isOpen(_ project: ProjectNumber) -> Bool { projects[project] != nil }
 
-    /// Begins to grant for a project. `epoch` names the accountings' life, and must be above any former
+    /// Begins to grant for a project. `epoch` names the new accountings, and must be above any former
     /// owner's.
     public mutating func open(
         _ project: ProjectNumber, _ limits: QuotaLimits, epoch: Epoch, _ beginning: Beginning,

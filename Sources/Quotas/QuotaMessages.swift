@@ -5,7 +5,7 @@ import Model
 // because two machines' monotonic clocks share no zero. It holds lengths, which run from when the *request*
 // left the spender.
 
-/// One life of one spender. A spender that starts again has another id, so the tokens of its former life run
+/// One run of one spender. A spender that starts again has another id, so the tokens of its former run run
 /// out without a report.
 public struct SpenderID: Hashable, Sendable {
     public let rawValue: UInt64
@@ -20,15 +20,16 @@ public struct QuotaRequest: Hashable, Sendable {
     /// Rises with each request of a spender. The lease accounting ignores a number not above all that it has
     /// handled.
     public var number: UInt64
-    /// The lease accounting that the reports below are about; 0 where the spender has had no grant yet.
+    /// The epoch of the accounting that the reports below are about; 0 where the spender has had no grant
+    /// yet.
     public var grantorEpoch: Epoch
     /// The number of the last grant that the spender applied. It will apply no grant with a lower number.
     public var applied: UInt64
     /// The spender will apply no grant with a number below this one either: it gave up on those requests.
     public var floor: UInt64
-    /// Tokens spent under this lease accounting in all, without those of fallback shares.
+    /// Tokens spent in this grantor epoch in all, without those of fallback shares.
     public var spent: UInt64
-    /// Tokens of fallback shares spent under this lease accounting in all.
+    /// Tokens of fallback shares spent in this grantor epoch in all.
     public var shareSpent: UInt64
     /// Nanoseconds from the arrival of the grant `applied` to the present start of its share's accrual: with
     /// each new question a spender forgoes what has accrued.

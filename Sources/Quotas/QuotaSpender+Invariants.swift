@@ -3,7 +3,8 @@ import Model
 // The laws of a spender between two events.
 
 extension QuotaSpender {
-    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of each leased also.
+    /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of all leased tokens
+    /// also.
     public func brokenInvariant(isWhole: Bool) -> String? {
         if isWakeSet == active.isEmpty { return "who is looked after and when does not go together" }
         if numbers.count > bounds.projectCountMax { return "more projects are known than may be" }
@@ -16,9 +17,9 @@ extension QuotaSpender {
             if table.place(of: numbers[place]) != place { return "a project is not at its place" }
         }
         let looked = Set(active)
-        if looked.count < active.count { return "a leased is looked after twice" }
+        if looked.count < active.count { return "leased tokens are looked after twice" }
         for (index, leased) in leasedTokens.enumerated() {
-            if leased.isActive != looked.contains(index) { return "a leased is not looked after" }
+            if leased.isActive != looked.contains(index) { return "leased tokens are not looked after" }
             if let last = leased.pending.last, last.number > lastNumber { return "a request was never made" }
             if let broken = leased.brokenInvariant(bounds) { return broken }
         }

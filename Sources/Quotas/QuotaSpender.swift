@@ -39,7 +39,7 @@ public struct QuotaSpender: Sendable {
     /// Three for each place, in the order of `QuotaGrantor.kinds`.
     var leasedTokens: [LeasedTokens] = []
     private(set) var free: [Int] = []
-    /// Purses that hold or await something.
+    /// Indices of the leased tokens of which something is held or awaited.
     var active: [Int] = []
     private(set) var isWakeSet = false
     /// The number of the last request.

@@ -11,7 +11,7 @@ struct PendingTable {
     var slots: [Slot] = []
     var free: [Int] = []
     var count = 0
-    private var lastTurn: UInt64 = 0
+    private var lastSerial: UInt64 = 0
     private let placeBits: UInt64
 
     /// `capacity`: how many requests may be there at once.
@@ -21,8 +21,8 @@ struct PendingTable {
 
     mutating func add(_ pending: Router.Pending) -> UInt64 {
         let place = free.popLast() ?? slots.count
-        lastTurn += 1
-        let number = lastTurn << placeBits | UInt64(place)
+        lastSerial += 1
+        let number = lastSerial << placeBits | UInt64(place)
         if place == slots.count {
             slots.append(Slot(number: number, pending: pending))
         } else {

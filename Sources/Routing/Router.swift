@@ -29,7 +29,7 @@ public final class Router {
     public struct Options: Sendable {
         public var partitionCount: Int
         public var gateway: GatewayID
-        /// One incarnation of this loop: request numbers mean something only within it.
+        /// One run of this loop: request numbers mean something only within it.
         public var session: UInt64
         public var bounds = RouterBounds()
         /// How many of the last numbers of this loop's sends a partition remembers
@@ -102,7 +102,7 @@ public final class Router {
         /// its highest it stays there.
         var unanswered: UInt8 = 1
         var isSend: Bool { if case .send = kind { true } else { false } }
-        /// No process has the request now: it waits in its partition's waiting.
+        /// No process has the request now: it waits in its partition's queue.
         var isWaiting = false
     }
 

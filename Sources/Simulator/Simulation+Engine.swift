@@ -35,7 +35,7 @@ extension Simulation {
         appendTimes[number] = at
         // Later records of the partition wait behind a refused one.
         if case .refused(let time) = fate { appendTimes[number] += time }
-        schedule(.appended(id, incarnation: incarnations[number], sequence, body, fate), in: at - now)
+        schedule(.appended(id, incarnation: machineNumbers[number], sequence, body, fate), in: at - now)
     }
 
     func finishAppend(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8], _ fate: Fate) {
@@ -46,7 +46,8 @@ extension Simulation {
         case .refused(let time):
             feed(id, .postponed("a fault"))
             schedule(
-                .appended(id, incarnation: incarnations[Int(id.rawValue)], sequence, body, .durable), in: time
+                .appended(id, incarnation: machineNumbers[Int(id.rawValue)], sequence, body, .durable),
+                in: time
             )
         case .unknown(let isIn):
             if isIn { record(Int(id.rawValue), sequence, body) }
@@ -100,13 +101,13 @@ extension Simulation {
         guard let partition = partitions[number] else { return }
         history.faults.append("partition \(number) lost at \(now)")
         partitions[number] = nil
-        incarnations[number] += 1
+        machineNumbers[number] += 1
         appendTimes[number] = 0
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: mayHaveAppended, reason: "a fault", into: &replies)
         for (request, reply) in replies { answer(request.number, reply) }
         streams.lost(id, sink: sink)
-        schedule(.recovered(id, incarnation: incarnations[number]), in: random.next(upperBound: 30_000_000))
+        schedule(.recovered(id, incarnation: machineNumbers[number]), in: random.next(upperBound: 30_000_000))
     }
 
     func recover(_ id: PartitionID) {
@@ -115,7 +116,7 @@ extension Simulation {
         partitions[number] = partition
         var effects: [PartitionEffect] = []
         partition.begin(
-            now: instant, incarnation: UInt32(truncatingIfNeeded: incarnations[number]), into: &effects)
+            now: instant, incarnation: UInt32(truncatingIfNeeded: machineNumbers[number]), into: &effects)
         partition.flush(now: instant, into: &effects)
         carryOut(effects, of: id)
     }

@@ -78,7 +78,7 @@ public final class Simulation {
     var partitions: [Partition?] = []
     /// The number of each partition's machine, over crashes and losses. An append of a former machine has no
     /// effect.
-    var incarnations: [UInt64]
+    var machineNumbers: [UInt64]
     /// When each partition's last append is answered: the next one must not be answered earlier.
     var appendTimes: [UInt64]
     var streams: GatewayStreams
@@ -117,7 +117,7 @@ public final class Simulation {
         self.options = options
         random = SeededGenerator(seed: options.seed)
         journal = Array(repeating: [], count: options.partitionCount)
-        incarnations = Array(repeating: 0, count: options.partitionCount)
+        machineNumbers = Array(repeating: 0, count: options.partitionCount)
         appendTimes = Array(repeating: 0, count: options.partitionCount)
         snapshots = Array(repeating: [], count: options.partitionCount)
         past = journal
@@ -173,9 +173,9 @@ public final class Simulation {
         switch event {
         case .partition(let id, let event): feed(id, event)
         case .appended(let id, let incarnation, let sequence, let body, let fate):
-            if incarnations[Int(id.rawValue)] == incarnation { finishAppend(id, sequence, body, fate) }
+            if machineNumbers[Int(id.rawValue)] == incarnation { finishAppend(id, sequence, body, fate) }
         case .recovered(let id, let incarnation):
-            if incarnations[Int(id.rawValue)] == incarnation { recover(id) }
+            if machineNumbers[Int(id.rawValue)] == incarnation { recover(id) }
         case .snapshot(let id, let covering, let part, let token): store(id, covering, part, token)
         case .frame(let from, let frame): receive(frame, from)
         case .operate(let client): operate(client)
@@ -237,11 +237,11 @@ public final class Simulation {
             record(number, sequence, body)
             do { try partition.replay(sequence, body) } catch { preconditionFailure("a barrier folds") }
             partitions.append(partition)
-            incarnations[number] += 1
+            machineNumbers[number] += 1
             appendTimes[number] = 0
             var effects: [PartitionEffect] = []
             partition.begin(
-                now: instant, incarnation: UInt32(truncatingIfNeeded: incarnations[number]), into: &effects)
+                now: instant, incarnation: UInt32(truncatingIfNeeded: machineNumbers[number]), into: &effects)
             carryOut(effects, of: id)
         }
     }
@@ -289,7 +289,7 @@ public final class Simulation {
             for (_, (born, event)) in queue.sorted {
                 guard born == incarnation,
                     case .appended(let id, let incarnation, let sequence, let body, let fate) = event,
-                    Int(id.rawValue) == number, incarnation == incarnations[number]
+                    Int(id.rawValue) == number, incarnation == machineNumbers[number]
                 else { continue }
                 if case .refused = fate { break }
                 if random.next(upperBound: UInt64(2)) == 0 { break }

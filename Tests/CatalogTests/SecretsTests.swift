@@ -113,12 +113,12 @@ private func sentence(_ body: () throws -> Void) -> String {
             try Catalog.random(32), atOnce: false, now: WallTime(milliseconds: 1))
         try Catalog.put(draft.contents.signingKeys, .plain, to: &draft.writes)
         _ = try draft.commit()
-        _ = try Catalog.made(.setting, Catalog.gossipPlace, engine, .plain) { try Catalog.random(32) }
+        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine, .plain) { try Catalog.random(32) }
         return (engine, try Catalog.load(engine, .plain))
     }
 
     private func gossipKey(_ engine: MemoryEngine, _ vault: Vault) throws -> [UInt8] {
-        try Catalog.made(.setting, Catalog.gossipPlace, engine, vault) { [] }
+        try Catalog.made(.setting, Catalog.gossipSetting, engine, vault) { [] }
     }
 
     @Test func areSealedAtTheStartAndStayTheSame() throws {
@@ -146,7 +146,7 @@ private func sentence(_ body: () throws -> Void) -> String {
         let engine = MemoryEngine()
         let vault = Vault(try keys(try SecretsKeys.make()))
         _ = try Catalog.load(engine, vault)
-        _ = try Catalog.made(.setting, Catalog.gossipPlace, engine, vault) { try Catalog.random(32) }
+        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine, vault) { try Catalog.random(32) }
         var draft = try CatalogDraft(engine, vault)
         let now = WallTime(milliseconds: 1)
         try draft.contents.signingKeys.rotate(try Catalog.random(32), atOnce: true, now: now)
@@ -186,8 +186,8 @@ private func sentence(_ body: () throws -> Void) -> String {
             try engine.put(.setting, key: entry.key, value: entry.value)
         }
         // The row of another secret does not open in this secret's place.
-        let newest = try #require(try engine.get(.setting, key: Catalog.newestPlace))
-        try engine.put(.setting, key: Catalog.gossipPlace, value: newest)
+        let newest = try #require(try engine.get(.setting, key: Catalog.newestSetting))
+        try engine.put(.setting, key: Catalog.gossipSetting, value: newest)
         #expect(sentence { _ = try gossipKey(engine, vault) }.contains("is damaged"))
     }
 }

@@ -287,7 +287,7 @@ import Testing
     }
 
     /// A database that does not answer says nothing of the session.
-    @Test("asks again whether its session processIDs when the engine did not say, and throws nothing away")
+    @Test("asks again whether its session lives when the engine did not say, and throws nothing away")
     func confirming() {
         let harness = LoopHarness()
         harness.serve()

@@ -21,7 +21,7 @@ import Testing
             for right in other {
                 for (observer, subject) in [(left, right), (right, left)] {
                     let session = world.nodes[subject].machine.session
-                    world.tell(observer, world.processIDs[observer], .suspected(session, isCut))
+                    world.tell(observer, world.runs[observer], .suspected(session, isCut))
                 }
             }
         }
@@ -56,10 +56,10 @@ import Testing
     /// A single node that hears nobody.
     @Test(arguments: UInt64(0)..<8) func whoIsIsolatedHandsOver(seed: UInt64) throws {
         let world = try world(seed, nodes: 3)
-        world.tell(0, world.processIDs[0], .isolated(true))
+        world.tell(0, world.runs[0], .isolated(true))
         world.run(for: 5 * second)
         #expect(serving(world) == [false, true, true], "seed \(seed)")
-        world.tell(0, world.processIDs[0], .isolated(false))
+        world.tell(0, world.runs[0], .isolated(false))
         world.run(for: 10 * second)
         #expect(serving(world) == [true, true, true], "seed \(seed)")
     }
@@ -69,7 +69,7 @@ import Testing
         let world = try world(seed, nodes: 3)
         world.crash(1)
         world.crash(2)
-        world.tell(0, world.processIDs[0], .isolated(true))
+        world.tell(0, world.runs[0], .isolated(true))
         world.run(for: 6 * second)
         #expect(world.nodes[0].status == .serving, "seed \(seed)")
         #expect(world.nodes[0].serving.count == 16 && world.violations.isEmpty, "seed \(seed)")
@@ -80,7 +80,7 @@ import Testing
         let world = try world(seed, nodes: 5)
         let before = world.nodes.map { Set($0.serving.keys) }
         let session = world.nodes[3].machine.session
-        for other in [0, 1] { world.tell(other, world.processIDs[other], .suspected(session, true)) }
+        for other in [0, 1] { world.tell(other, world.runs[other], .suspected(session, true)) }
         world.run(for: 8 * second)
         #expect(world.nodes.map { Set($0.serving.keys) } == before, "seed \(seed)")
     }
@@ -96,7 +96,7 @@ import Testing
         let heir = world.nodes[2].machine.session
         func hear(_ session: SessionID, _ epoch: UInt64) -> Ownership.Route? {
             world.tell(
-                0, world.processIDs[0], .heard(id, .init(session: session, epoch: Epoch(epoch))))
+                0, world.runs[0], .heard(id, .init(session: session, epoch: Epoch(epoch))))
             world.run(for: second / 100)
             return world.nodes[0].routes[Int(id.rawValue)]
         }

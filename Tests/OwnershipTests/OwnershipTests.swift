@@ -73,10 +73,10 @@ struct OwnershipTests {
         let world = try world(seed)
         world.longestGap = [:]
         let node = Int(seed % 3)
-        let processID = world.processIDs[node]
+        let run = world.runs[node]
         let count = world.nodes[node].serving.count
         world.followedCount = 0
-        world.after(0) { world.tell(node, processID, .leave) }
+        world.after(0) { world.tell(node, run, .leave) }
         world.run(for: 4 * second)
         #expect(world.nodes[node].hasLeft, "seed \(seed)")
         expectWhole(world, "seed \(seed)")
@@ -88,8 +88,8 @@ struct OwnershipTests {
     func unheardHeirs(seed: UInt64) throws {
         let world = try world(seed)
         world.isSpeechless = true
-        let processID = world.processIDs[0]
-        world.after(0) { world.tell(0, processID, .leave) }
+        let run = world.runs[0]
+        world.after(0) { world.tell(0, run, .leave) }
         world.run(for: 10 * second)
         #expect(world.nodes[0].hasLeft, "seed \(seed)")
         expectWhole(world, "seed \(seed)")
@@ -184,7 +184,7 @@ struct OwnershipTests {
                     world.after(world.random.next(upperBound: 6 * second)) {
                         world.nodes[node].isBlind = false
                     }
-                default: world.tell(node, world.processIDs[node], .nudged)
+                default: world.tell(node, world.runs[node], .nudged)
                 }
             }
         }

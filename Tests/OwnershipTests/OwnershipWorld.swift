@@ -21,10 +21,10 @@ final class OwnershipWorld {
         var routes: [Ownership.Route?] = []
     }
     enum Happening {
-        case event(node: Int, processID: UInt64, Ownership.Event)
-        case fenced(node: Int, processID: UInt64, SessionID, Bool)
+        case event(node: Int, run: UInt64, Ownership.Event)
+        case fenced(node: Int, run: UInt64, SessionID, Bool)
         /// A call reaches the engine.
-        case call(node: Int, processID: UInt64, Ownership.Effect)
+        case call(node: Int, run: UInt64, Ownership.Effect)
         case script(() -> Void)
     }
 
@@ -32,7 +32,7 @@ final class OwnershipWorld {
     var random: SeededGenerator
     var now: UInt64 = 1_000_000_000
     var nodes: [Node] = []
-    var processIDs: [UInt64] = []
+    var runs: [UInt64] = []
     private var queue: [(time: UInt64, order: UInt64, what: Happening)] = []
     private var order: UInt64 = 0
     /// The broken rules that the run has shown.
@@ -46,7 +46,7 @@ final class OwnershipWorld {
     private var followed: Set<[UInt64]> = []
     /// Whether the messages between nodes are lost.
     var isSpeechless = false
-    private var waiting: [(effect: Ownership.Effect, node: Int, processID: UInt64)] = []
+    private var waiting: [(effect: Ownership.Effect, node: Int, run: UInt64)] = []
 
     init(seed: UInt64, partitions: Int = 16) throws {
         random = SeededGenerator(seed: seed)
@@ -63,7 +63,7 @@ final class OwnershipWorld {
     /// Sends an event from one node to another.
     private func send(_ event: Ownership.Event, _ to: SessionID, _ delay: UInt64) {
         guard !isSpeechless, let index = nodes.firstIndex(where: { $0.machine.session == to }) else { return }
-        push(delay, .event(node: index, processID: processIDs[index], event))
+        push(delay, .event(node: index, run: runs[index], event))
     }
 
     func after(_ delay: UInt64, _ body: @escaping () -> Void) { push(delay, .script(body)) }
@@ -77,29 +77,29 @@ final class OwnershipWorld {
             session: session, name: name, info: info, now: MonotonicTime(nanoseconds: now))
         if let index = nodes.firstIndex(where: { $0.name == name }) {
             nodes[index] = Node(name: name, machine: machine)
-            processIDs[index] += 1
-            push(0, .event(node: index, processID: processIDs[index], .woke))
+            runs[index] += 1
+            push(0, .event(node: index, run: runs[index], .woke))
             return index
         }
         nodes.append(Node(name: name, machine: machine))
-        processIDs.append(0)
-        push(0, .event(node: nodes.count - 1, processID: 0, .woke))
+        runs.append(0)
+        push(0, .event(node: nodes.count - 1, run: 0, .woke))
         return nodes.count - 1
     }
 
-    func tell(_ node: Int, _ processID: UInt64, _ event: Ownership.Event) {
-        push(0, .event(node: node, processID: processID, event))
+    func tell(_ node: Int, _ run: UInt64, _ event: Ownership.Event) {
+        push(0, .event(node: node, run: run, event))
     }
 
     func crash(_ node: Int) {
         nodes[node].isUp = false
         nodes[node].serving = [:]
-        processIDs[node] += 1
+        runs[node] += 1
         for other in nodes.indices where other != node {
             push(
                 random.next(upperBound: UInt64(3_000_000)),
                 .event(
-                    node: other, processID: processIDs[other], .suspected(nodes[node].machine.session, true)))
+                    node: other, run: runs[other], .suspected(nodes[node].machine.session, true)))
         }
     }
 
@@ -123,34 +123,34 @@ final class OwnershipWorld {
         for node in nodes.indices { nodes[node].isUnanswered = false }
         let calls = waiting
         waiting = []
-        for (effect, node, processID) in calls {
-            push(random.next(upperBound: UInt64(2_000_000)), .call(node: node, processID: processID, effect))
+        for (effect, node, run) in calls {
+            push(random.next(upperBound: UInt64(2_000_000)), .call(node: node, run: run, effect))
         }
     }
 
     private func handle(_ what: Happening) {
         switch what {
         case .script(let body): body()
-        case .event(let node, let processID, let event):
-            deliver(node, processID, event) { $0.handle(event, now: $1, into: &$2) }
-        case .fenced(let node, let processID, let session, let isDone):
-            deliver(node, processID, nil) {
+        case .event(let node, let run, let event):
+            deliver(node, run, event) { $0.handle(event, now: $1, into: &$2) }
+        case .fenced(let node, let run, let session, let isDone):
+            deliver(node, run, nil) {
                 if isDone { $0.fenced(session, now: $1, into: &$2) } else { $0.fenceFailed(session) }
             }
-        case .call(let node, let processID, let effect):
-            guard processIDs[node] == processID else { return }
-            call(effect, node, processID)
+        case .call(let node, let run, let effect):
+            guard runs[node] == run else { return }
+            call(effect, node, run)
         }
     }
 
     private func deliver(
-        _ node: Int, _ processID: UInt64, _ event: Ownership.Event?,
+        _ node: Int, _ run: UInt64, _ event: Ownership.Event?,
         _ body: (inout Ownership, MonotonicTime, inout [Ownership.Effect]) -> Void
     ) {
-        guard processIDs[node] == processID, nodes[node].isUp else { return }
+        guard runs[node] == run, nodes[node].isUp else { return }
         if nodes[node].asleepUntil > now {
             if let event {
-                push(nodes[node].asleepUntil - now, .event(node: node, processID: processID, event))
+                push(nodes[node].asleepUntil - now, .event(node: node, run: run, event))
             }
             return
         }
@@ -163,21 +163,21 @@ final class OwnershipWorld {
     }
 
     private func carryOut(_ effect: Ownership.Effect, _ node: Int) {
-        let processID = processIDs[node]
+        let run = runs[node]
         let soon = 300_000 + random.next(upperBound: UInt64(8_000_000))
         switch effect {
-        case .poll, .fence, .take: push(soon, .call(node: node, processID: processID, effect))
+        case .poll, .fence, .take: push(soon, .call(node: node, run: run, effect))
         case .load(let id, _, _):
-            let hasRead = followed.remove([UInt64(node), processID, UInt64(id.rawValue)]) != nil
-            push(hasRead ? soon : soon * 4, .event(node: node, processID: processID, .serving(id)))
+            let hasRead = followed.remove([UInt64(node), run, UInt64(id.rawValue)]) != nil
+            push(hasRead ? soon : soon * 4, .event(node: node, run: run, .serving(id)))
         case .release(let id):
             nodes[node].serving[id] = nil
-            push(soon, .call(node: node, processID: processID, effect))
+            push(soon, .call(node: node, run: run, effect))
         case .offer(let id, let heir): send(.offered(id, by: nodes[node].machine.session), heir, soon)
-        case .follow(let id): push(soon * 4, .event(node: node, processID: processID, .followed(id)))
+        case .follow(let id): push(soon * 4, .event(node: node, run: run, .followed(id)))
         case .tellFollowed(let id, let owner):
             followedCount += 1
-            followed.insert([UInt64(node), processID, UInt64(id.rawValue)])
+            followed.insert([UInt64(node), run, UInt64(id.rawValue)])
             send(.isFollowed(id, by: nodes[node].machine.session), owner, soon)
         case .unfollow: break
         case .drop(let id): nodes[node].serving[id] = nil
@@ -185,7 +185,7 @@ final class OwnershipWorld {
         case .members, .strangers: break
         case .nudge:
             for other in nodes.indices where other != node {
-                push(soon / 4, .event(node: other, processID: processIDs[other], .nudged))
+                push(soon / 4, .event(node: other, run: runs[other], .nudged))
             }
         case .stepDown:
             nodes[node].serving = [:]
@@ -198,23 +198,23 @@ final class OwnershipWorld {
             try? engine.fence(nodes[node].machine.session)
         case .wake(let at):
             let time = MonotonicTime(nanoseconds: now)
-            push(at > time ? at.since(time) : 0, .event(node: node, processID: processID, .woke))
+            push(at > time ? at.since(time) : 0, .event(node: node, run: run, .woke))
         }
     }
 
     /// Carries out a call when it reaches the engine. The node hears of the result later.
-    private func call(_ effect: Ownership.Effect, _ node: Int, _ processID: UInt64) {
+    private func call(_ effect: Ownership.Effect, _ node: Int, _ run: UInt64) {
         let session = nodes[node].machine.session
         let back = 100_000 + random.next(upperBound: UInt64(3_000_000))
         let asked = MonotonicTime(nanoseconds: now)
-        func tell(_ event: Ownership.Event) { push(back, .event(node: node, processID: processID, event)) }
-        if nodes[node].isUnanswered { return waiting.append((effect, node, processID)) }
+        func tell(_ event: Ownership.Event) { push(back, .event(node: node, run: run, event)) }
+        if nodes[node].isUnanswered { return waiting.append((effect, node, run)) }
         if nodes[node].isBlind {
             switch effect {
             case .poll: tell(.pollFailed("no way there"))
             case .take(let row): tell(.takeFailed(row.id))
             case .release(let id): tell(.releaseFailed(id))
-            case .fence(let other, _): push(back, .fenced(node: node, processID: processID, other, false))
+            case .fence(let other, _): push(back, .fenced(node: node, run: run, other, false))
             default: break
             }
             return
@@ -225,7 +225,7 @@ final class OwnershipWorld {
                 tell(.polled(try Ownership.Poll(renewing: session, info: info, of: engine), asked: asked))
             case .fence(let other, let counter):
                 let isDone = try engine.fence(other, at: counter)
-                push(back, .fenced(node: node, processID: processID, other, isDone))
+                push(back, .fenced(node: node, run: run, other, isDone))
             case .take(let row):
                 let next = try engine.lastSequence(row.id).next
                 let header = RecordHeader(
@@ -245,7 +245,7 @@ final class OwnershipWorld {
             case (.take(let row), _): tell(.takeFailed(row.id))
             case (.release(let id), _): tell(.releaseFailed(id))
             case (.fence(let other, _), _):
-                push(back, .fenced(node: node, processID: processID, other, false))
+                push(back, .fenced(node: node, run: run, other, false))
             default: tell(.pollFailed("\(error)"))
             }
         }

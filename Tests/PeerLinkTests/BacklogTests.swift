@@ -99,7 +99,7 @@ import Testing
         try loop.submit { peers.value.close() }.wait()
     }
 
-    @Test("is cut off when it asks for signs of processID and does not read them")
+    @Test("is cut off when it asks for signs of life and does not read them")
     func pings() throws {
         let links = Links()
         let server = try PeerServer(
@@ -129,6 +129,6 @@ import Testing
             links.wait { !links.refusals.isEmpty || !client.isActive }
             try? client.close().wait()
         }
-        #expect(links.refusals == ["node node-1 asks for signs of processID and does not read them"])
+        #expect(links.refusals == ["node node-1 asks for signs of life and does not read them"])
     }
 }

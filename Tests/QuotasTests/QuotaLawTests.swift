@@ -41,9 +41,9 @@ struct QuotaLawTests {
         isSeen("something is held or awaited, and nobody looks after it") {
             $0.spenders[0].leasedTokens[2].hasWaiting = true
         }
-        isSeen("a leased is not looked after") { $0.spenders[0].leasedTokens[0].isActive = false }
+        isSeen("leased tokens are not looked after") { $0.spenders[0].leasedTokens[0].isActive = false }
         isSeen("who is looked after and when does not go together") { $0.spenders[0].active = [] }
-        isSeen("a leased is looked after twice") { $0.spenders[0].active += $0.spenders[0].active }
+        isSeen("leased tokens are looked after twice") { $0.spenders[0].active += $0.spenders[0].active }
         isSeen("an operation waits, and nothing was asked for it") {
             $0.spenders[0].leasedTokens[0].hasWaiting = true
         }

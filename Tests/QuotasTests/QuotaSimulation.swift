@@ -188,15 +188,15 @@ import Testing
             switch plant {
             case .ownerBeginsFull: options.ownerBeginsFull = true
             case .ownerBeginsAtOnce: options.ownerBeginsAtOnce = true
-            case .forgetsLeases: options.ledgerBug = .forgetsLeases
+            case .forgetsLeases: options.accountingBug = .forgetsLeases
             case .forgetsShares:
                 // Shares are for large projects: more than 100 tokens a second to each spender.
                 options = QuotaWorld.Options()
                 (options.rate, options.offered, options.cuts) = (
                     QuotaRate(count: 2_000, burst: 8_000), 1_500, 10
                 )
-                options.ledgerBug = .forgetsShares
-            case .forgetsWhatRanOut: options.ledgerBug = .forgetsWhatRanOut
+                options.accountingBug = .forgetsShares
+            case .forgetsWhatRanOut: options.accountingBug = .forgetsWhatRanOut
             case .appliesTwice: options.spenderBug = .appliesTwice
             }
             var world = QuotaWorld(options, seed: seed)

@@ -22,9 +22,9 @@ struct QuotaWorld {
         var cuts = 0
         /// The largest number of tokens that an operation takes.
         var tokensMax: UInt64 = 1
-        var ledgerBug: LeaseAccounting.PlantedBug?
+        var accountingBug: LeaseAccounting.PlantedBug?
         var spenderBug: QuotaSpender.PlantedBug?
-        /// PlantedBug: a new owner ignores the former owner's grants, and begins full, or at once.
+        /// A planted bug: a new owner ignores the former owner's grants, and begins full, or at once.
         var ownerBeginsFull = false
         var ownerBeginsAtOnce = false
     }
@@ -96,7 +96,7 @@ struct QuotaWorld {
             local = .takeover(grantedUntil: at(until.nanoseconds &+ grantorClock))
         }
         fresh.open(project, limits, epoch: Epoch(epoch), local, now: at(now + grantorClock))
-        fresh.projects[project]?.accountings[0].plantedBug = options.ledgerBug
+        fresh.projects[project]?.accountings[0].plantedBug = options.accountingBug
         grantor = fresh
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Simulator
 
-/// PlantedBug bugs for checkers that no other test shows failing.
+/// Planted bugs for checkers that no other test shows failing.
 @Suite("A checker of a cluster sees")
 struct PlantedForCheckersTests {
     /// Expects that some seed's run breaks the guarantee with these words.

@@ -118,7 +118,7 @@ public final class ControlCore {
             ownership.fenceFailed(session)
         case .former(let row, let former, let isAlive):
             guard isAlive else { return effects.append(.take(row, markingDead: former)) }
-            notTaken(row.id, "session \(former.rawValue) processIDs")
+            notTaken(row.id, "session \(former.rawValue) lives")
         case .notTaken(let id, let reason): notTaken(id, reason)
         case .timer(let timer): woke(timer)
         }

@@ -37,7 +37,7 @@ public enum ControlEvent: Sendable {
     case fenced(SessionID)
     /// With a reason where the outcome is unknown, and with none where the session's lease has moved.
     case fenceFailed(SessionID, String?)
-    /// Whether the session that owned the row processIDs; the home says so.
+    /// Whether the session that owned the row lives; the home says so.
     case former(PartitionRow, SessionID, isAlive: Bool)
     case notTaken(PartitionID, String)
 
@@ -81,7 +81,7 @@ public enum ControlEffect: Sendable {
     case fence(SessionID, at: UInt64)
     /// The session is dead in the home: mark it dead in this database. Nothing waits for that.
     case markDead(SessionID, database: Int)
-    /// Ask the home whether the former owner of the row processIDs. Answered by `former` or `notTaken`.
+    /// Ask the home whether the former owner of the row lives. Answered by `former` or `notTaken`.
     case askFormer(PartitionRow, SessionID)
     /// Take the partition, after marking its former owner dead in the partition's database. Answered by
     /// ownership's `taken`, or by `notTaken`.
@@ -118,7 +118,7 @@ public enum ControlEffect: Sendable {
 /// News for operators, in logs and counters.
 public enum ControlNote: Sendable {
     case members([String])
-    /// A node processIDs whose description cannot be read.
+    /// A node lives whose description cannot be read.
     case stranger(String, reason: String)
     case status(Ownership.Status)
     case fenced(SessionID)

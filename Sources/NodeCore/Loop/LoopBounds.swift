@@ -7,9 +7,9 @@ public struct LoopBounds: Hashable, Sendable {
     public var frameBytesTarget = 16 << 20
     /// Nanoseconds until a loop asks again for what it could not hand over to a process, and sends that
     /// process a gap notice. A process that began a moment ago may ask before this node knows it, so the loop
-    /// repeats the notice until the process gets one, for `owedFor` nanoseconds at most.
+    /// repeats the notice until the process gets one, for `gapNoticesFor` nanoseconds at most.
     public var unreachablePause: UInt64 = .milliseconds(50)
-    public var owedFor: UInt64 = .seconds(10)
+    public var gapNoticesFor: UInt64 = .seconds(10)
     /// Nanoseconds until a loop attaches its streams again at a partition whose owner was not there.
     public var reattachPause: UInt64 = .milliseconds(100)
     /// Nanoseconds until a loop asks the engine again for what the engine did not answer: bodies, the
@@ -22,5 +22,5 @@ public struct LoopBounds: Hashable, Sendable {
 
     public init() {}
 
-    var owedTriesMax: Int { Int(owedFor / max(1, unreachablePause)) }
+    var gapNoticesMax: Int { Int(gapNoticesFor / max(1, unreachablePause)) }
 }

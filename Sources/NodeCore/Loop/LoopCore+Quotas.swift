@@ -3,7 +3,7 @@ import Partitions
 import Quotas
 import Routing
 
-// The buckets of the projects whose home partition processIDs on this loop, and the way to the buckets of
+// The buckets of the projects whose home partition lives on this loop, and the way to the buckets of
 // others.
 
 extension LoopCore {

@@ -143,12 +143,12 @@ extension LoopCore {
         }
     }
 
-    func owe(_ processID: ProcessID) {
+    func sendGapNotice(_ processID: ProcessID) {
         #if DEBUG
             if options.planted.contains(.sayNoGaps) { return }
         #endif
         let tries = gapNotices[processID, default: 0] + 1
-        let isDue = tries <= options.bounds.owedTriesMax
+        let isDue = tries <= options.bounds.gapNoticesMax
         gapNotices[processID] = isDue ? tries : nil
         if isDue { say(.gap, to: processID) }
     }

@@ -24,7 +24,7 @@ public struct LoopOptions: Sendable {
     public var bounds = LoopBounds()
     public var quotas = QuotaBounds()
     public var deviceLimiter = DeviceLimiter()
-    /// On a node of its own: the tokens that its former processID left in the buckets, and when this
+    /// On a node of its own: the tokens that its former process left in the buckets, and when this
     /// processID began.
     public var formerQuotas = FormerQuotas()
     public var started = MonotonicTime(nanoseconds: 0)
@@ -265,7 +265,7 @@ public final class LoopCore<Host: LoopHost> {
         case .order(let order): handle(order)
         case .linkReset(let processID):
             askAgain(of: processID)
-            owe(processID)
+            sendGapNotice(processID)
         case .gap(let processID): askAgain(of: processID)
         case .timer(let timer): handle(timer)
         }
@@ -293,7 +293,7 @@ public final class LoopCore<Host: LoopHost> {
         case .unreachable(let processID):
             unreachable.remove(processID)
             askAgain(of: processID)
-            owe(processID)
+            sendGapNotice(processID)
         case .clock: lookAgain()
         case .reattach(let partition): if reattaching.contains(partition) { reattach(partition) }
         }

@@ -22,7 +22,7 @@ public enum LoopEffect: Sendable {
     /// Drop the partition's records that wait, and settle those in flight. Answered by `.closed`.
     case close(PartitionID)
     case append([Row])
-    /// Ask whether this session processIDs. Answered by `.confirmed` to the partition, by `.lost`, or by
+    /// Ask whether this session lives. Answered by `.confirmed` to the partition, by `.lost`, or by
     /// `.confirmFailed`.
     case confirm(PartitionID, token: UInt64)
     /// Answered by `.records` to the partition, or by `.readFailed`.

@@ -58,7 +58,7 @@ public enum EngineAnswer: Sendable {
     case loaded(StoredPartition, Epoch, quotas: [ProjectNumber: [UInt64]])
     /// The partition could not be read: its records are damaged, or the engine did not answer.
     case loadFailed(PartitionID, Epoch, isDamaged: Bool, reason: String)
-    /// The engine did not say whether the session processIDs.
+    /// The engine did not say whether the session lives.
     case confirmFailed(PartitionID, token: UInt64)
     /// The partition was read while another process owns it.
     case followed(StoredPartition)

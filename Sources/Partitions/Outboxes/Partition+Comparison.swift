@@ -66,10 +66,11 @@ extension Partition {
         #if DEBUG
             if options.planted.contains(.skipComparison) { return }
         #endif
-        let others = (0..<UInt16(options.partitionCount)).filter {
-            Int($0) % options.databaseCount != Int(id.rawValue) % options.databaseCount
+        let database = id.database(of: options.databaseCount)
+        let others = (0..<UInt16(options.partitionCount)).map(PartitionID.init).filter {
+            $0.database(of: options.databaseCount) != database
         }
-        comparison = Comparison(left: others.map(PartitionID.init), at: now.monotonic)
+        comparison = Comparison(left: others, at: now.monotonic)
         compare(&effects)
     }
 

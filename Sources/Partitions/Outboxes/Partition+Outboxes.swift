@@ -233,7 +233,7 @@ extension Partition {
         }
     }
 
-    // MARK: DeliveryDecision messages
+    // MARK: Delivery decisions
 
     /// Decides for each message of an entry what depends on the clock and on the devices that listen.
     func decisions(_ entry: OutboxEntry, _ now: Instant) -> [DeliveryDecision] {

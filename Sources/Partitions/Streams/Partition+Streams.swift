@@ -75,8 +75,8 @@ extension Partition {
         if isFirst || !(streams.links[gateway]?.isAwaited ?? false) { probe(gateway, &effects) }
     }
 
-    /// Membership has buried the gateways for which `isGone` holds. They never confirm their frames any more,
-    /// and devices that listen elsewhere must not wait for that. The caller must flush.
+    /// Membership has declared the gateways dead for which `isGone` holds. They never confirm their frames
+    /// any more, and devices that listen elsewhere must not wait for that. The caller must flush.
     public func forgetGateways(where isGone: (GatewayID) -> Bool) {
         for index in streams.devices(where: isGone) { pass(index, upTo: streams.handedOver(index)) }
         streams.forget(where: isGone)
@@ -88,22 +88,22 @@ extension Partition {
     /// ones may only be unknown here. The windows go with a record, so the caller must flush.
     public func forgetWindows(living: Set<SessionID>) {
         guard let newest = living.max() else { return }
-        let dead = state.windows.keys.filter { incarnation in
-            let session = SessionID(incarnation >> 8)
+        let dead = state.windows.keys.filter { gatewaySession in
+            let session = SessionID(gatewaySession >> 8)
             return session < newest && !living.contains(session)
         }
         var kept = Partition.deadWindowsMax
         #if DEBUG
             if options.planted.contains(.evictAtOnce) { kept = 0 }
         #endif
-        for incarnation in dead.sorted().dropLast(kept) {
-            propose(.evict(session: incarnation))
+        for gatewaySession in dead.sorted().dropLast(kept) {
+            propose(.evict(session: gatewaySession))
         }
     }
 
     /// On a node of its own no request comes twice, and the loops that asked a former machine are gone.
     public func forgetWindows() {
-        for incarnation in state.windows.keys.sorted() { propose(.evict(session: incarnation)) }
+        for gatewaySession in state.windows.keys.sorted() { propose(.evict(session: gatewaySession)) }
     }
 
     static let deadWindowsMax = 128

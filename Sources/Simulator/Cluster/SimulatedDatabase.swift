@@ -174,7 +174,7 @@ final class SimulatedDatabase {
             {
                 world.violate(
                     "G5",
-                    "partition \(number) is taken from session \(former.rawValue), which processIDs")
+                    "partition \(number) is taken from session \(former.rawValue), which lives")
             }
             releases.remove(row.id)
             owners[number] = session

@@ -338,7 +338,7 @@ private final class SimulatedObserver: LoopObserver {
         _ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline
     ) {
         world.debug(
-            "\(loop.index) (processID \(loop.processID)) asks \(partition.rawValue) number \(id.number) \(request)"
+            "\(loop.index) (process \(loop.processID)) asks \(partition.rawValue) number \(id.number) \(request)"
         )
         world.deadlines[id] = world.now + loop.process.delay(to: deadline.time)
         if let message = request.sendsMessage {
@@ -368,7 +368,7 @@ private final class SimulatedObserver: LoopObserver {
     }
 
     override func trace(_ line: @autoclosure () -> String) {
-        world.debug("\(loop.index) (processID \(loop.processID)) \(line())")
+        world.debug("\(loop.index) (process \(loop.processID)) \(line())")
     }
 }
 

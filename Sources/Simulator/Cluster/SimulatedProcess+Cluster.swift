@@ -134,7 +134,7 @@ extension SimulatedProcess {
         }
     }
 
-    /// Whether the row's former owner processIDs.
+    /// Whether the row's former owner lives.
     private func ask(_ row: PartitionRow, _ former: SessionID) {
         databaseConnections[0].control.perform(.read) {
             try $0.engine.isAlive(former)

@@ -34,7 +34,7 @@ public final class GossipWorld {
     struct Node {
         var name: String
         var machine: Membership
-        var incarnation: UInt64
+        var session: UInt64
         var isUp = true
         var asleepUntil: UInt64 = 0
         /// Milliseconds of each half second in which the node does not run.
@@ -43,7 +43,7 @@ public final class GossipWorld {
     }
 
     enum Happening {
-        case wake(node: Int, incarnation: UInt64)
+        case wake(node: Int, session: UInt64)
         case datagram(to: Int, from: Int, SentDatagram)
         case stream(to: Int, [UInt8])
     }
@@ -90,15 +90,15 @@ public final class GossipWorld {
         let index: Int
         if let known = places[name] {
             index = known
-            nodes[index] = Node(name: name, machine: machine, incarnation: lastSession)
+            nodes[index] = Node(name: name, machine: machine, session: lastSession)
         } else {
             index = nodes.count
-            nodes.append(Node(name: name, machine: machine, incarnation: lastSession))
+            nodes.append(Node(name: name, machine: machine, session: lastSession))
             places[name] = index
         }
         sessions[SessionID(lastSession)] = index
         feed(index, .seeds(seeds))
-        push(random.next(upperBound: UInt64(200_000_000)), .wake(node: index, incarnation: lastSession))
+        push(random.next(upperBound: UInt64(200_000_000)), .wake(node: index, session: lastSession))
         return index
     }
 
@@ -156,8 +156,8 @@ public final class GossipWorld {
     private func handle(_ what: Happening) {
         let node: Int
         switch what {
-        case .wake(let index, let incarnation):
-            guard nodes[index].incarnation == incarnation else { return }
+        case .wake(let index, let session):
+            guard nodes[index].session == session else { return }
             node = index
         case .datagram(let to, _, _), .stream(let to, _): node = to
         }
@@ -175,7 +175,7 @@ public final class GossipWorld {
         let before = refused
         feed(node, .datagram(datagram.bytes, from: nodes[from].name))
         guard refused == before else { return }
-        if !datagram.taken.insert(nodes[node].incarnation).inserted { takenTwice += 1 }
+        if !datagram.taken.insert(nodes[node].session).inserted { takenTwice += 1 }
     }
 
     /// When the node runs again; now or earlier where it runs.
@@ -215,7 +215,7 @@ public final class GossipWorld {
         case .refused: refused += 1
         case .malformed(let why): preconditionFailure("a packet of this program makes no sense: \(why)")
         case .wake(let at):
-            queue.push(max(now, at.nanoseconds), .wake(node: node, incarnation: nodes[node].incarnation))
+            queue.push(max(now, at.nanoseconds), .wake(node: node, session: nodes[node].session))
         }
     }
 

@@ -8,15 +8,22 @@ struct Bench: ParsableCommand {
     @Argument(parsing: .captureForPassthrough, help: "As tidecast-bench takes them.")
     var arguments: [String] = []
 
+    struct Missing: Error, CustomStringConvertible {
+        var description: String
+    }
+
     func run() throws {
-        let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        // The kernel's name of a program that was replaced on the disk ends with this word.
+        let replaced = " (deleted)"
+        var own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        if own.hasSuffix(replaced) { own.removeLast(replaced.count) }
         let program = own + "-bench"
-        let words = [program] + arguments
-        var pointers = words.map { strdup($0) } + [nil]
+        var pointers = ([program] + arguments).map { strdup($0) } + [nil]
         defer { for pointer in pointers { free(pointer) } }
         execv(program, &pointers)
         let reason = String(cString: strerror(errno))
-        throw ValidationError(
-            "\(program) cannot be run (\(reason)): swift build -c release --product tidecast-bench")
+        throw Missing(
+            description: "\(program) cannot be run (\(reason)). The load generator is built beside the server:"
+                + " swift build -c release --product tidecast-bench. Images and tools/build leave it out.")
     }
 }
