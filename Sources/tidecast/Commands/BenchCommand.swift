@@ -23,7 +23,8 @@ struct Bench: ParsableCommand {
         execv(program, &pointers)
         let reason = String(cString: strerror(errno))
         throw Missing(
-            description: "\(program) cannot be run (\(reason)). The load generator is built beside the server:"
-                + " swift build -c release --product tidecast-bench. Images and tools/build leave it out.")
+            description: "\(program) cannot be run (\(reason)). The load generator is built beside the"
+                + " server: swift build -c release --product tidecast-bench."
+                + " Images and tools/build leave it out.")
     }
 }
