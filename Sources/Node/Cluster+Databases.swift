@@ -72,7 +72,7 @@ extension Cluster {
                 self.shared.renewedAt.store(asked.nanoseconds, ordering: .relaxed)
                 if let contents { self.apply(contents) }
                 self.tell(.polled(poll, asked: asked))
-            case .failure(EngineError.fenced): self.tellOwnership(.fenced)
+            case .failure(EngineError.fenced): self.tellOwnership(.sessionDead)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
             }
         }
@@ -100,7 +100,7 @@ extension Cluster {
             case .success(let rows): self.tell(.tableRead(database: database, look: look, rows))
             // A later process of this node has superseded this one, or the database has forgotten this
             // session.
-            case .failure(EngineError.fenced): self.tellOwnership(.fenced)
+            case .failure(EngineError.fenced): self.tellOwnership(.sessionDead)
             case .failure(let error):
                 self.tell(.tableFailed(database: database, look: look, "\(error)"))
             }

@@ -116,7 +116,12 @@ extension Ownership {
         case polled(Poll, asked: MonotonicTime)
         case pollFailed(String)
         /// This node's session is dead.
-        case fenced
+        case sessionDead
+        /// The engine has marked another session dead: its partitions are free.
+        case fenced(SessionID)
+        /// The fence of another session did not go through, or the session's counter has moved: the next look
+        /// decides.
+        case fenceFailed(SessionID)
         /// `nil`: another node was faster.
         case taken(PartitionID, Epoch?)
         case takeFailed(PartitionID)

@@ -89,7 +89,9 @@ public struct Ownership {
         case .nudged: poll(now, &effects)
         case .polled(let poll, let asked): polled(poll, asked, now, &effects)
         case .pollFailed(let reason): pollFailed(reason, now, &effects)
-        case .fenced: effects.append(.stepDown)
+        case .sessionDead: effects.append(.stepDown)
+        case .fenced: poll(now, &effects)
+        case .fenceFailed(let session): fencing.remove(session)
         case .taken(let id, let epoch): taken(id, epoch, now, &effects)
         case .takeFailed(let id): if case .taking = holdings[id] { holdings[id] = nil }
         case .serving(let id):
@@ -299,14 +301,6 @@ public struct Ownership {
             out.append(.fence(row.id, at: row.counter))
         }
     }
-
-    /// The engine has marked the session dead: its partitions are free.
-    public mutating func fenced(_ other: SessionID, now: MonotonicTime, into effects: inout [Effect]) {
-        poll(now, &effects)
-    }
-
-    /// The fence did not go through, or the session's counter has moved: the next look decides.
-    public mutating func fenceFailed(_ other: SessionID) { fencing.remove(other) }
 
     // MARK: Taking and giving up
 

@@ -177,7 +177,7 @@ extension [ControlEffect] {
         let harness = ControlHarness()
         harness.hear(.begin(seeds: []))
         if isOver { harness.hear(.end) }
-        let steps = harness.hear(.ownership(.fenced)).filter {
+        let steps = harness.hear(.ownership(.sessionDead)).filter {
             if case .stepDown = $0 { true } else { false }
         }
         #expect(steps.count == (isOver ? 0 : 1))

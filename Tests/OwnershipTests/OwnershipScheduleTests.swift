@@ -92,11 +92,11 @@ struct OwnershipScheduleTests {
         #expect(harness.effects.contains(.fence(SessionID(2), at: 7)))
         harness.look(asked: 5000, answered: 5001)
         #expect(!harness.effects.contains(.fence(SessionID(2), at: 7)), "it is under way")
-        harness.machine.fenceFailed(SessionID(2))
+        harness.tell(.fenceFailed(SessionID(2)), 5002)
         harness.look(asked: 5500, answered: 5501)
         #expect(harness.effects.contains(.fence(SessionID(2), at: 7)))
         // The database refused the fence because the lease had moved.
-        harness.machine.fenceFailed(SessionID(2))
+        harness.tell(.fenceFailed(SessionID(2)), 5502)
         harness.counter = 8
         harness.look(asked: 6000, answered: 6001)
         #expect(!harness.effects.contains { if case .fence = $0 { true } else { false } })

@@ -135,7 +135,7 @@ final class OwnershipWorld {
             deliver(node, run, event) { $0.handle(event, now: $1, into: &$2) }
         case .fenced(let node, let run, let session, let isDone):
             deliver(node, run, nil) {
-                if isDone { $0.fenced(session, now: $1, into: &$2) } else { $0.fenceFailed(session) }
+                $0.handle(isDone ? .fenced(session) : .fenceFailed(session), now: $1, into: &$2)
             }
         case .call(let node, let run, let effect):
             guard runs[node] == run else { return }
@@ -241,7 +241,7 @@ final class OwnershipWorld {
             }
         } catch {
             switch (effect, error) {
-            case (_, .fenced) where (try? engine.isAlive(session)) == false: tell(.fenced)
+            case (_, .fenced) where (try? engine.isAlive(session)) == false: tell(.sessionDead)
             case (.take(let row), _): tell(.takeFailed(row.id))
             case (.release(let id), _): tell(.releaseFailed(id))
             case (.fence(let other, _), _):

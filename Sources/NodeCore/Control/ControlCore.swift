@@ -85,7 +85,7 @@ public final class ControlCore {
         case .begin(let seeds): begin(seeds)
         case .ownership(let event):
             // The session is dead in one of the databases: nothing of the look under way counts any more.
-            if case .fenced = event { tables.forget() }
+            if case .sessionDead = event { tables.forget() }
             own { $0.handle(event, now: $1, into: &$2) }
         case .peer(let processID, let word): heard(word, from: processID)
         case .linkReset(let processID): linkReset(processID)
@@ -112,10 +112,10 @@ public final class ControlCore {
             for database in 1..<max(1, options.map.databaseCount) {
                 effects.append(.markDead(session, database: database))
             }
-            own { $0.fenced(session, now: $1, into: &$2) }
+            own { $0.handle(.fenced(session), now: $1, into: &$2) }
         case .fenceFailed(let session, let reason):
             if let reason { effects.append(.noted(.notFenced(session, reason))) }
-            ownership.fenceFailed(session)
+            own { $0.handle(.fenceFailed(session), now: $1, into: &$2) }
         case .former(let row, let former, let isAlive):
             guard isAlive else { return effects.append(.take(row, markingDead: former)) }
             notTaken(row.id, "session \(former.rawValue) lives")

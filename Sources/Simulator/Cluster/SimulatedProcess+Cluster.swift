@@ -82,7 +82,7 @@ extension SimulatedProcess {
                 self.authority = asked.advanced(by: self.world.options.ownership.lease)
                 if catalog.version != self.catalog.version { self.apply(catalog) }
                 self.tell(.polled(poll, asked: asked))
-            case .failure(EngineError.fenced): self.tellOwnership(.fenced)
+            case .failure(EngineError.fenced): self.tellOwnership(.sessionDead)
             case .failure(let error): self.tellOwnership(.pollFailed("\(error)"))
             }
         }
@@ -127,7 +127,7 @@ extension SimulatedProcess {
         } then: { result in
             switch result {
             case .success(let rows): self.tell(.tableRead(database: number, look: look, rows))
-            case .failure(EngineError.fenced): self.tellOwnership(.fenced)
+            case .failure(EngineError.fenced): self.tellOwnership(.sessionDead)
             case .failure(let error):
                 self.tell(.tableFailed(database: number, look: look, "\(error)"))
             }
