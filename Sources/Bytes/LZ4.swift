@@ -3,7 +3,7 @@ import CLZ4
 /// LZ4 blocks from liblz4, for records and for frames between nodes.
 public enum LZ4 {
     /// One byte of a block stands for at most this many bytes; a longer declared length is malformed.
-    public static let expansionMax = 255
+    static let expansionMax = 255
 
     /// Returns the bytes written to `room`; 0 where the block does not fit into `limit` and the room.
     public static func pack(

@@ -15,7 +15,7 @@ extension Catalog {
     }
 
     /// The number of the entry; `nil` where the setting is no entry of the audit log.
-    package static func auditNumber(_ entry: CatalogEntry) -> UInt64? {
+    static func auditNumber(_ entry: CatalogEntry) -> UInt64? {
         entry.key.hasPrefix(auditPrefix)
             ? UInt64(entry.key.dropFirst(auditPrefix.count), radix: 16) : nil
     }

@@ -12,12 +12,12 @@ extension Catalog {
     private static let usePrefix = "used:"
 
     /// The settings about credentials.
-    package struct Lives {
-        package var all: [String: Credential] = [:]
-        package var used: [String: WallTime] = [:]
+    struct Lives {
+        var all: [String: Credential] = [:]
+        var used: [String: WallTime] = [:]
 
         /// Whether the entry was one of these settings.
-        package mutating func read(_ entry: CatalogEntry) throws -> Bool {
+        mutating func read(_ entry: CatalogEntry) throws -> Bool {
             if entry.key.hasPrefix(lifePrefix) {
                 all[String(entry.key.dropFirst(lifePrefix.count))] = try Credential(decoding: entry.value)
                 return true
@@ -71,7 +71,7 @@ extension Catalog {
 extension Catalog.Contents {
     /// Brings the rows of credentials and their lives together. A life without a row is of a project that a
     /// former build has deleted. A row without a life is from a build that kept no lives.
-    package mutating func merge(_ lives: Catalog.Lives) {
+    mutating func merge(_ lives: Catalog.Lives) {
         for (name, credential) in lives.all {
             if let project = credential.project {
                 let hasRow = directory.keys[name] != nil || directory.accounts[name] != nil

@@ -7,17 +7,17 @@ import RegistrationIDs
 // from which each key is used is in settings that a former build ignores.
 
 extension Catalog {
-    package static let signingSetting = "signing-keys"
+    static let signingSetting = "signing-keys"
     /// The place of the newest signing key, which a former build reads at its start.
-    package static let newestSetting = "token-signing-key"
+    static let newestSetting = "token-signing-key"
     private static let keyUsePrefix = "registration-key:"
 
-    package struct KeySettings {
-        package var signing: SigningKeys?
-        package var uses: [UInt8: WallTime] = [:]
+    struct KeySettings {
+        var signing: SigningKeys?
+        var uses: [UInt8: WallTime] = [:]
 
         /// Whether the entry was one of these settings.
-        package mutating func read(_ entry: CatalogEntry) throws -> Bool {
+        mutating func read(_ entry: CatalogEntry) throws -> Bool {
             if entry.key == signingSetting {
                 signing = try SigningKeys(decoding: entry.value)
                 return true
@@ -31,7 +31,7 @@ extension Catalog {
         }
     }
 
-    package static func registrationKey(_ key: String, _ value: [UInt8]) throws -> RegistrationKey {
+    static func registrationKey(_ key: String, _ value: [UInt8]) throws -> RegistrationKey {
         guard let number = UInt8(key), value.count == RegistrationKey.materialBytes + 1 else {
             throw EngineError.corrupt("a registration key cannot be read")
         }
@@ -59,7 +59,7 @@ extension Catalog {
     }
 
     /// The key that signs until the cluster has made another one.
-    package static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
+    static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
         let key = try made(.setting, newestSetting, engine, vault) { try random(SigningKeys.materialBytes) }
         guard key.count == SigningKeys.materialBytes else {
             throw EngineError.refused(
@@ -85,7 +85,7 @@ extension Catalog {
 }
 
 extension Catalog.Contents {
-    package mutating func merge(_ settings: Catalog.KeySettings, _ engine: any Engine) throws {
+    mutating func merge(_ settings: Catalog.KeySettings, _ engine: any Engine) throws {
         if registrationKeys.isEmpty {
             let value = try Catalog.made(.key, "1", engine, vault) {
                 [0] + (try Catalog.random(RegistrationKey.materialBytes))

@@ -19,7 +19,7 @@ public struct SecretsKeys: Sendable {
             id = Array(hash[..<Key.idBytes])
         }
 
-        package static let idBytes = 8
+        static let idBytes = 8
         /// The length of a key of AES-256.
         package static let materialBytes = 32
 
@@ -34,7 +34,7 @@ public struct SecretsKeys: Sendable {
     package static let textBytesMax = 4096
 
     /// `nil` where the server does not seal what it writes.
-    package let sealing: Key?
+    let sealing: Key?
     package let all: [Key]
 
     /// No key: the server seals nothing, and opens nothing that is sealed.

@@ -29,7 +29,7 @@ package struct Vault: Sendable {
     }
     package var hasKeys: Bool { !keys.all.isEmpty }
 
-    package static func isSealed(_ value: [UInt8]) -> Bool { value.count > bytesMin && value[0] == mark }
+    static func isSealed(_ value: [UInt8]) -> Bool { value.count > bytesMin && value[0] == mark }
 
     /// Whether the stored value has the form in which this vault would write it.
     package func isCurrent(_ value: [UInt8]) -> Bool {

@@ -13,7 +13,7 @@ import Model
 /// flight were never acknowledged.
 public final class EngineThread: Sendable {
     /// Jobs that may wait; further jobs fail with `refused`.
-    public static let jobsWaitingMax = 65_536
+    static let jobsWaitingMax = 65_536
     /// After `shutdown`, how often the thread tries to learn what became of a lost reply.
     static let doubtTriesAtEndMax: UInt64 = 8
 
