@@ -13,6 +13,8 @@ struct AbuseGuard {
         case control
         /// Invalid frames, and streams that the server had to reset (CVE-2025-8671, "MadeYouReset").
         case fault
+        /// Streams that the server refused because too many bytes of answers wait on the connection.
+        case refusal
         /// PRIORITY, which this server ignores.
         case priority
         /// DATA without bytes, or of padding only, that does not end its stream.
@@ -26,6 +28,7 @@ struct AbuseGuard {
             switch self {
             case .control: 200
             case .fault: 200
+            case .refusal: 5000
             case .priority: 500
             case .emptyData: 200
             case .windowUpdate: 2000

@@ -31,9 +31,11 @@ final class HTTP2Session {
     /// The request whose header block is arriving. No other frame comes before it is whole (RFC 9113 §6.10).
     // Safe: its responder keeps the request, and lets go of it only when `heading` is cleared too.
     private var heading: (stream: Int32, request: Unmanaged<IncomingRequest>)?
-    private var abuse = AbuseGuard()
+    var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
-    private var isAbused = false
+    var isAbused = false
+    /// Streams refused for answers that wait, whose resets are not written yet.
+    var refusalsUnderway = 0
     private var bodies: ByteBudget
     private var answers: ByteBudget
     var streams: KeptBytes
@@ -184,7 +186,7 @@ final class HTTP2Session {
         }
     }
 
-    private func responder(_ stream: Int32) -> Responder? {
+    func responder(_ stream: Int32) -> Responder? {
         guard let session, let data = nghttp2_session_get_stream_user_data(session, stream) else {
             return nil
         }
@@ -195,36 +197,6 @@ final class HTTP2Session {
     func noteSent(_ responder: Responder, _ length: Int) {
         responder.noteSent(length, second: second)
         if responder.state == .answered { answers.give(min(length, responder.body.count - responder.offset)) }
-    }
-
-    // MARK: Abuse
-
-    /// Counts a frame. Past its bound the error ends the session, and `receive` returns false.
-    func count(_ kind: AbuseGuard.Kind) -> Int32 {
-        abuse.admits(kind, second: second) ? 0 : Int32(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
-    }
-
-    func frameSent(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
-        abuse.noteSent(second: second)
-        if let frame { noteUnread(frame) }
-        guard let frame, UInt32(frame.pointee.hd.type) == NGHTTP2_RST_STREAM.rawValue,
-            // A reset of a slow or unread stream is no fault of other clients on the connection.
-            ![NGHTTP2_NO_ERROR.rawValue, NGHTTP2_CANCEL.rawValue]
-                .contains(frame.pointee.rst_stream.error_code)
-        else { return 0 }
-        if !abuse.admits(.fault, second: second) { isAbused = true }
-        return 0
-    }
-
-    /// Notes that the answer was complete before the request. The sweep then resets the stream, so that the
-    /// client sends no more (RFC 9113 §8.1). Some clients discard an answer with a reset directly behind it.
-    private func noteUnread(_ frame: UnsafePointer<nghttp2_frame>) {
-        let type = UInt32(frame.pointee.hd.type)
-        guard type == NGHTTP2_DATA.rawValue || type == NGHTTP2_HEADERS.rawValue,
-            UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0,
-            let responder = responder(frame.pointee.hd.stream_id), !responder.isReceived
-        else { return }
-        responder.isUnread = true
     }
 
     func began(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
@@ -239,7 +211,11 @@ final class HTTP2Session {
             heading = responder(stream)?.reading.map { (stream, Unmanaged.passUnretained($0)) }
             return 0
         }
-        if answers.held > configuration.answerBytesMax / 2 { return refuse(stream, NGHTTP2_REFUSED_STREAM) }
+        if answers.held > configuration.answerBytesMax / 2 {
+            refusalsUnderway += 1
+            let isTooMany = count(.refusal)
+            return isTooMany != 0 ? isTooMany : refuse(stream, NGHTTP2_REFUSED_STREAM)
+        }
         let responder = Responder(transport: delegate, streamID: stream)
         let request = pool.take()
         responder.reading = request

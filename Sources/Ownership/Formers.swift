@@ -9,51 +9,61 @@ import Model
 /// heirs of that owner wait.
 struct Formers {
     private struct Former {
-        var name: String
-        /// When the session's lease moved last, as this node saw it.
-        var moved: MonotonicTime
+        /// When this node first saw that the session was gone: its last renewal was before.
+        var goneBy: MonotonicTime
+        /// A session of the same name was there then.
+        var isSuperseded: Bool
     }
-    private let began: MonotonicTime
-    /// Sessions that this node saw and that are gone now, kept for a lease's length after their last renewal.
+    private enum Wait {
+        /// The former owner grants nothing after this.
+        case until(MonotonicTime)
+        /// This node has never seen the former owner, which may have renewed just before the taking.
+        case leaseAfterTaking
+    }
+    private let lease: UInt64
+    /// Sessions that this node saw and that are gone now: each as long as it may still grant, or a row names
+    /// it as owner.
     private var gone: [SessionID: Former] = [:]
-    /// For each partition that this node took: when its former owner has certainly stopped granting, where
-    /// that may be later than the taking.
-    private(set) var grantsAfter: [PartitionID: MonotonicTime] = [:]
+    /// For each partition that this node took: how long its heir waits, where it must.
+    private var waits: [PartitionID: Wait] = [:]
 
-    init(_ now: MonotonicTime) { began = now }
+    init(lease: UInt64) { self.lease = lease }
 
-    /// Call this before the new look replaces the last one. `rows` are the sessions of the last look,
-    /// `living` those of the new look; `seen` must still have the sessions that are gone.
-    mutating func note(
-        _ seen: [SessionID: Ownership.Seen], of rows: [SessionRow], _ living: Set<SessionID>,
-        _ now: MonotonicTime, _ options: Ownership.Options
-    ) {
-        gone = gone.filter { now.since($0.value.moved) < options.lease }
-        for row in rows where !living.contains(row.id) {
-            guard let moved = seen[row.id]?.since, now.since(moved) < options.lease else { continue }
-            gone[row.id] = Former(name: row.node, moved: moved)
+    /// Compares the sessions of the former look with the new one.
+    mutating func note(_ former: [SessionRow], then look: Ownership.Poll, _ now: MonotonicTime) {
+        if !gone.isEmpty {
+            let owners = Set(look.partitions.compactMap(\.owner))
+            gone = gone.filter { now.since($0.value.goneBy) < lease || owners.contains($0.key) }
+        }
+        for row in former where !look.sessions.contains(where: { $0.id == row.id }) {
+            let isSuperseded = look.sessions.contains { $0.node == row.node }
+            gone[row.id] = Former(goneBy: now, isSuperseded: isSuperseded)
         }
     }
 
-    /// Call this before the node takes the partition: the session that owned it, if any, is dead. `living`
-    /// are the sessions of the last look.
-    mutating func noteTaking(_ row: PartitionRow, from living: [SessionRow], _ options: Ownership.Options) {
-        grantsAfter[row.id] = row.owner.flatMap { end(of: $0, living, options) }
+    /// Call this before the node takes the partition: the session that owned it, if any, is dead.
+    mutating func noteTaking(_ row: PartitionRow) { waits[row.id] = row.owner.flatMap { wait(for: $0) } }
+
+    /// Notes that the node owns the partition now. Returns when the former owner has certainly stopped
+    /// granting, where that may be later than now.
+    mutating func noteTaken(_ id: PartitionID, _ now: MonotonicTime) -> MonotonicTime? {
+        if case .leaseAfterTaking = waits[id] { waits[id] = .until(now.advanced(by: lease)) }
+        guard case .until(let end) = waits[id] else { return nil }
+        return end
     }
 
     /// Whether the partition's former owner may still grant. Until then this node gives the partition to
     /// nobody: the heir would not know that it must wait.
     func mayGrant(_ id: PartitionID, _ now: MonotonicTime) -> Bool {
-        grantsAfter[id].map { now < $0 } ?? false
+        switch waits[id] {
+        case nil: false
+        case .until(let end): now < end
+        case .leaseAfterTaking: true
+        }
     }
 
-    private func end(
-        of owner: SessionID, _ living: [SessionRow], _ options: Ownership.Options
-    ) -> MonotonicTime? {
-        // The session was dead before this node's first look, or has been gone for longer than a lease; in
-        // the second case this moment is past.
-        guard let former = gone[owner] else { return began.advanced(by: options.lease) }
-        guard living.contains(where: { $0.node == former.name }) else { return nil }
-        return former.moved.advanced(by: options.lease)
+    private func wait(for owner: SessionID) -> Wait? {
+        guard let former = gone[owner] else { return .leaseAfterTaking }
+        return former.isSuperseded ? .until(former.goneBy.advanced(by: lease)) : nil
     }
 }

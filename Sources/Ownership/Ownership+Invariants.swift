@@ -27,8 +27,7 @@ extension Ownership {
 
     /// All that this node keeps of its last look must be of the same look.
     private var brokenInLooks: String? {
-        if hasPolled != (lastLook != nil) { return "it is not clear whether the tables were ever looked at" }
-        if routes.count != (hasPolled ? last.partitions.count : 0) {
+        if routes.count != (looks.last != nil ? last.partitions.count : 0) {
             return "there are routes of other partitions than there are"
         }
         if heard.contains(where: { $0.value.session == session }) {

@@ -14,7 +14,7 @@ extension Ownership {
                 visible.append(row.id)
                 continue
             }
-            guard let seen = seen[row.id], asked.since(seen.since) < options.lease else { continue }
+            guard let seen = seen[row.id], asked.since(seen.since) < looks.patience else { continue }
             if seen.since > since { hidden.append(row.id) }
         }
         guard visible.count <= hidden.count else { return false }

@@ -58,15 +58,8 @@ public struct Ownership {
     private(set) var routes: [Route?] = []
     private var candidates: [NodePlacement.Candidate] = []
     private var candidatesSince: MonotonicTime
-    private var isPolling = false
-    private var pollingSince: MonotonicTime
-    private var pollAgain = false
-    private(set) var hasPolled = false
-    private var failingSince: MonotonicTime?
-    /// When the last look that succeeded was asked for.
-    var lastLook: MonotonicTime?
+    private(set) var looks: Looks
     private var status = Status.joining
-    private var nextPoll: MonotonicTime
     public var laws = LawWatch()
 
     public init(
@@ -76,10 +69,9 @@ public struct Ownership {
         self.name = name
         self.info = info
         self.options = options
-        formers = Formers(now)
+        formers = Formers(lease: options.lease)
+        looks = Looks(lease: options.lease, now: now)
         candidatesSince = now
-        nextPoll = now
-        pollingSince = now
     }
 
     public mutating func handle(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
@@ -136,45 +128,33 @@ public struct Ownership {
     // MARK: Polls
 
     private mutating func woke(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        guard isPolling else {
-            if now >= nextPoll { poll(now, &effects) }
-            return
-        }
-        // A database that does not answer is out of reach as well, long before its connection breaks; and a
-        // node whose lease may be out must not go on granting quotas and calling itself ready.
-        guard now.since(pollingSince) >= options.lease else { return }
-        failingSince = failingSince ?? pollingSince
-        set(.unreachable("the database does not answer"), &effects)
+        carryOut(looks.woke(now), &effects)
     }
 
     private mutating func poll(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        guard !isPolling else {
-            pollAgain = true
-            return
+        carryOut(looks.want(now), &effects)
+    }
+
+    private mutating func carryOut(_ step: Looks.Step, _ effects: inout [Effect]) {
+        switch step {
+        case .nothing: break
+        case .ask(let overdueAt):
+            effects.append(.poll(info))
+            effects.append(.wake(at: overdueAt))
+        case .overdue: set(.unreachable("the database does not answer"), &effects)
         }
-        isPolling = true
-        pollingSince = now
-        effects.append(.poll(info))
-        effects.append(.wake(at: now.advanced(by: options.lease)))
     }
 
     /// Schedules the next poll after `gap` nanoseconds, or at once where an event has asked for one
     /// meanwhile.
     private mutating func schedule(_ now: MonotonicTime, after gap: UInt64, _ effects: inout [Effect]) {
-        isPolling = false
-        nextPoll = now.advanced(by: gap)
-        if pollAgain {
-            pollAgain = false
-            poll(now, &effects)
-        }
-        effects.append(.wake(at: nextPoll))
+        let (step, next) = looks.schedule(now, after: gap)
+        carryOut(step, &effects)
+        effects.append(.wake(at: next))
     }
 
     private mutating func pollFailed(_ reason: String, _ now: MonotonicTime, _ effects: inout [Effect]) {
-        failingSince = failingSince ?? now
-        if let failingSince, now.since(failingSince) >= options.lease || !hasPolled {
-            set(.unreachable(reason), &effects)
-        }
+        if looks.failed(now) { set(.unreachable(reason), &effects) }
         // Sooner than usual: other nodes, whose looks went through, meanwhile see this node's lease stand
         // still.
         schedule(now, after: max(1, options.pollInterval / 4), &effects)
@@ -183,17 +163,14 @@ public struct Ownership {
     private mutating func polled(
         _ poll: Poll, _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
     ) {
-        hasPolled = true
         // A node that could not look, or slept, has not seen that a counter stood still: it counts from now
         // on.
-        let wasBlind = failingSince != nil || lastLook.map { asked.since($0) >= options.lease } ?? false
-        failingSince = nil
-        lastLook = asked
+        let wasBlind = looks.succeeded(asked: asked, now)
         for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
             seen[row.id] = Seen(counter: row.counter, since: now)
         }
         let living = Set(poll.sessions.map(\.id))
-        formers.note(seen, of: last.sessions, living, now, options)
+        formers.note(last.sessions, then: poll, now)
         seen = seen.filter { living.contains($0.key) }
         suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
@@ -201,7 +178,7 @@ public struct Ownership {
         for id in poll.old { following.settle(id) }
         info.isCutOff = isMinority(asked)
         adoptMembers(asked, now, &effects)
-        reconcile(asked, &effects)
+        reconcile(asked, now, &effects)
         publishRoutes(&effects)
         fenceTheGone(asked, now, &effects)
         takeAndRelease(now, &effects)
@@ -235,7 +212,9 @@ public struct Ownership {
 
     /// Compares the table's rows with what this node believes of its partitions. The look is in no order with
     /// takes and releases under way (docs/ownership.md, "Leases").
-    private mutating func reconcile(_ asked: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func reconcile(
+        _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
+    ) {
         for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
             if last.old.contains(row.id) { continue }
             if unsure.remove(row.id) != nil, case .releasing = holdings[row.id] {
@@ -247,7 +226,7 @@ public struct Ownership {
             let held = holdings[row.id]
             if row.owner == session, held == nil {
                 holdings[row.id] = .loading(row.epoch)
-                effects.append(.load(row.id, row.epoch, grantsAfter: formers.grantsAfter[row.id]))
+                effects.append(.load(row.id, row.epoch, grantsAfter: formers.noteTaken(row.id, now)))
             } else if let epoch = held?.epoch,
                 row.epoch > epoch || (row.epoch == epoch && row.owner != session)
             {
@@ -290,13 +269,13 @@ public struct Ownership {
     private func isGone(_ other: SessionID, _ asked: MonotonicTime) -> Bool {
         guard other != session, let since = seen[other]?.since else { return false }
         let still = asked.since(since)
-        return still >= options.lease * options.leasesAlone
-            || (still >= options.lease && suspects[other] != nil)
+        return still >= looks.patience * options.leasesAlone
+            || (still >= looks.patience && suspects[other] != nil)
     }
 
     private mutating func fenceTheGone(_ asked: MonotonicTime, _ now: MonotonicTime, _ out: inout [Effect]) {
         // This node slept before it heard the answer: a session that was gone then may be back.
-        guard !info.isCutOff, now.since(asked) < options.lease else { return }
+        guard !info.isCutOff, now.since(asked) < looks.patience else { return }
         for row in last.sessions where isGone(row.id, asked) && fencing.insert(row.id).inserted {
             out.append(.fence(row.id, at: row.counter))
         }
@@ -322,7 +301,7 @@ public struct Ownership {
                 else { continue }
                 taking += 1
                 holdings[row.id] = .taking
-                formers.noteTaking(row, from: last.sessions, options)
+                formers.noteTaking(row)
                 effects.append(.take(row))
             case .serving(let epoch):
                 guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable,
@@ -361,9 +340,9 @@ public struct Ownership {
             return
         }
         holdings[id] = .loading(epoch)
-        effects.append(.load(id, epoch, grantsAfter: formers.grantsAfter[id]))
+        effects.append(.load(id, epoch, grantsAfter: formers.noteTaken(id, now)))
         effects.append(.nudge)
-        pollAgain = true
+        looks.wantAgain()
     }
 
     // MARK: Status
@@ -371,7 +350,7 @@ public struct Ownership {
     private mutating func updateStatus(_ effects: inout [Effect]) {
         if info.isLeaving { return set(.leaving, &effects) }
         if info.isCutOff { return set(.cutOff, &effects) }
-        guard hasPolled, failingSince == nil else { return }
+        guard looks.isCurrent else { return }
         let known = zip(routes, last.partitions).filter { !last.away.contains($1.id) }
         let isWhole = !routes.isEmpty && known.allSatisfy { $0.0 != nil }
         let isLoading = inReach.values.contains { if case .serving = $0 { false } else { true } }

@@ -316,6 +316,36 @@ struct HostileHTTP2ClientTests {
         #expect(server.asked.count == 2)
     }
 
+    /// A balancer has the requests of many clients on one connection.
+    @Test("may have hundreds of its streams refused for that, and its connection goes on")
+    func refusals() throws {
+        var configuration = EdgeConfiguration()
+        configuration.answerBytesMax = 200_000
+        let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 60_000))
+        let server = try RawServer(configuration) { $1.respond(answer) }
+        defer { server.end() }
+        let client = try client(server)
+        client.send(Frames.setting(4, 0))
+        for stream in 0..<402 { client.send(Frames.headers(1 + 2 * stream, "GET", "/", isEnd: true)) }
+        #expect(client.read { client in Frames.read(client.received).count { $0.kind == 3 } == 400 })
+        client.send(Frames.setting(4, 65_535))
+        #expect(client.read { Frames.read($0.received).contains { $0.stream == 1 && $0.kind == 0 } })
+        #expect(!client.isClosed)
+    }
+
+    @Test("is closed where thousands of its streams are refused for that")
+    func refusalFlood() throws {
+        var configuration = EdgeConfiguration()
+        configuration.answerBytesMax = 200_000
+        let answer = HTTPResponse(status: 200, body: [UInt8](repeating: 0x41, count: 60_000))
+        let server = try RawServer(configuration) { $1.respond(answer) }
+        defer { server.end() }
+        let client = try client(server)
+        client.send(Frames.setting(4, 0))
+        for stream in 0..<6000 { client.send(Frames.headers(1 + 2 * stream, "GET", "/", isEnd: true)) }
+        #expect(client.read { $0.isClosed })
+    }
+
     @Test("is answered 503 where its requests came before their answers were too many")
     func latePages() throws {
         var configuration = EdgeConfiguration()

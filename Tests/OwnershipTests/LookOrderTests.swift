@@ -74,7 +74,7 @@ import Testing
 
     /// The other node's counter had stood still for more than three leases when this node asked. In the
     /// second case this node slept before it heard the answer.
-    @Test(arguments: [(5200, 1), (9000, 0)] as [(UInt64, Int)])
+    @Test(arguments: [(5050, 1), (9000, 0)] as [(UInt64, Int)])
     func heardAfterASleepFencesNobody(heard: UInt64, fenced: Int) {
         var harness = taking()
         for time in stride(from: UInt64(1000), through: 4000, by: 1000) {

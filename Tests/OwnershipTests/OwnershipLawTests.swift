@@ -55,7 +55,6 @@ struct OwnershipLawTests {
             machine.holdings[PartitionID(0)] = nil
         }
         isSeen("there are routes of other partitions than there are") { $0.last.partitions.removeLast() }
-        isSeen("it is not clear whether the tables were ever looked at") { $0.lastLook = nil }
         isSeen("the node believes gossip of itself") {
             $0.heard[PartitionID(0)] = .init(session: OwnershipLawTests.own, epoch: Epoch(4))
         }

@@ -46,6 +46,23 @@ struct OwnershipTests {
         #expect((world.longestGap.values.max() ?? 0) < 3 * second, "seed \(seed): \(world.longestGap)")
     }
 
+    /// Each node renews its lease that much later, and a lease is a second and a half.
+    @Test(
+        "where every commit takes seconds a dead node is fenced all the same, and no other one",
+        arguments: zip(UInt64(1)...12, [1, 2, 3, 5, 8, 13, 1, 2, 3, 5, 8, 13] as [UInt64]))
+    func slowDatabase(seed: UInt64, seconds: UInt64) throws {
+        let world = try world(seed)
+        world.slowness = seconds * second
+        world.run(for: 12 * seconds * second)
+        let sessions = world.nodes.map(\.machine.session)
+        let dead = Int(seed % 3)
+        world.crash(dead)
+        world.run(for: (20 + 16 * seconds) * second)
+        #expect(try !world.engine.isAlive(sessions[dead]), "seed \(seed)")
+        #expect(world.nodes.map(\.machine.session) == sessions, "seed \(seed)")
+        expectWhole(world, "seed \(seed)")
+    }
+
     @Test("a node that stalls for less than its lease loses nothing", arguments: UInt64(1)...20)
     func shortStall(seed: UInt64) throws {
         let world = try world(seed)

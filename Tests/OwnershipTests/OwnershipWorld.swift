@@ -46,6 +46,8 @@ final class OwnershipWorld {
     private var followed: Set<[UInt64]> = []
     /// Whether the messages between nodes are lost.
     var isSpeechless = false
+    /// Nanoseconds that a commit takes beyond its usual time.
+    var slowness: UInt64 = 0
     private var waiting: [(effect: Ownership.Effect, node: Int, run: UInt64)] = []
 
     init(seed: UInt64, partitions: Int = 16) throws {
@@ -166,13 +168,13 @@ final class OwnershipWorld {
         let run = runs[node]
         let soon = 300_000 + random.next(upperBound: UInt64(8_000_000))
         switch effect {
-        case .poll, .fence, .take: push(soon, .call(node: node, run: run, effect))
+        case .poll, .fence, .take: push(soon + slowness, .call(node: node, run: run, effect))
         case .load(let id, _, _):
             let hasRead = followed.remove([UInt64(node), run, UInt64(id.rawValue)]) != nil
             push(hasRead ? soon : soon * 4, .event(node: node, run: run, .serving(id)))
         case .release(let id):
             nodes[node].serving[id] = nil
-            push(soon, .call(node: node, run: run, effect))
+            push(soon + slowness, .call(node: node, run: run, effect))
         case .offer(let id, let heir): send(.offered(id, by: nodes[node].machine.session), heir, soon)
         case .follow(let id): push(soon * 4, .event(node: node, run: run, .followed(id)))
         case .tellFollowed(let id, let owner):
@@ -206,7 +208,8 @@ final class OwnershipWorld {
     private func call(_ effect: Ownership.Effect, _ node: Int, _ run: UInt64) {
         let session = nodes[node].machine.session
         let back = 100_000 + random.next(upperBound: UInt64(3_000_000))
-        let asked = MonotonicTime(nanoseconds: now)
+        // The node asked before the database was slow with it.
+        let asked = MonotonicTime(nanoseconds: now - slowness)
         func tell(_ event: Ownership.Event) { push(back, .event(node: node, run: run, event)) }
         if nodes[node].isUnanswered { return waiting.append((effect, node, run)) }
         if nodes[node].isBlind {

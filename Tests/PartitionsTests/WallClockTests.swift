@@ -86,6 +86,25 @@ struct WallClockTests {
         #expect(harness.partitions[0].deviceCount == 2)
     }
 
+    @Test("a device whose topic's partition is away, with no room for more, keeps no other one")
+    func awayTopic() throws {
+        let harness = PartitionHarness(count: 2) { $0.outboxBytesMax = 1 }
+        let topic = try #require((0..<64).map { "t\($0)" }.first { harness.home($0) == PartitionID(1) })
+        let (first, _) = try #require(harness.register(in: 0))
+        let (_, _) = try #require(harness.register(in: 0))
+        #expect(harness.change(.subscribe, topic, [first]) != nil)
+        harness.settle()
+        let (last, _) = try #require(harness.register(in: 0))
+        harness.away = [PartitionID(1)]
+        // The topic does not answer, so the subscription waits in the outbox and fills it.
+        _ = harness.change(.subscribe, topic, [last])
+        for _ in 0..<(274 * 4) { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 2)
+        harness.away = []
+        for _ in 0..<8 { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 0)
+    }
+
     @Test("not more than a bound of devices ends in a day, and in slices that fit into records")
     func pace() throws {
         let harness = PartitionHarness(count: 1)

@@ -96,13 +96,13 @@ extension Partition {
         }
         for index in unseen {
             // The search goes on a second later.
-            guard makeRoom(&effects), state.homes(of: index).allSatisfy(hasRoom) else {
-                return sweep.next = index
-            }
+            guard makeRoom(&effects) else { return sweep.next = index }
+            // A device whose topics' partitions cannot hear of its end now is found again the next day.
+            guard state.homes(of: index).allSatisfy(hasRoom) else { continue }
             propose(.end(index: index))
             sweep.left -= 1
         }
-        sweep.next = unseen.count < limit ? nil : unseen.last
+        sweep.next = unseen.count < limit ? nil : unseen.last.map { $0 + 1 }
     }
 
     /// All listening devices are seen today.

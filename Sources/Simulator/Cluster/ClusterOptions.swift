@@ -52,6 +52,8 @@ extension ClusterSimulation {
         /// Nanoseconds of a stall, and of a write that does not stall, at most.
         public var stallMax: UInt64 = .milliseconds(1500)
         public var writeMax: UInt64 = .milliseconds(5)
+        /// Nanoseconds that every write takes beyond that, from when the load begins until everything heals.
+        public var writeMin: UInt64 = 0
         /// Nanoseconds that a frame or a datagram is under way beyond the least, at most.
         public var latencyMax: UInt64 = 450_000
         /// Of 1,000 datagrams of gossip, how many are lost, and how many come twice.

@@ -13,6 +13,10 @@ extension ClusterSimulation {
         let plain = Options(seed: options.seed)
         writeMax = min(writeMax, plain.writeMax)
         latencyMax = min(latencyMax, plain.latencyMax)
+        // Renewals that are under way stay slow, while other nodes' looks are fast again.
+        for index in slots.indices where options.writeMin > 0 {
+            hinder(index, until: now + options.writeMin)
+        }
         network.healAll()
         noteClocks()
         for index in slots.indices { slots[index].clock = WallClock() }

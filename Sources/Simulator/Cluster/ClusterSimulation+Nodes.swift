@@ -84,7 +84,8 @@ extension ClusterSimulation {
         count("fences")
         for (index, slot) in slots.enumerated() {
             guard let process = slot.process, process.session == session, process.isRunning else { continue }
-            let told = .seconds(1) + 2 * options.ownership.pollInterval
+            // The renewal, the look that misses it and the fence are three writes.
+            let told = .seconds(1) + 2 * options.ownership.pollInterval + 3 * options.writeMin
             guard now > slot.hinderedUntil + told, !process.isLeaving else { continue }
             violate(
                 "G7",

@@ -90,7 +90,8 @@ final class SimulatedDatabase {
 
     /// Nanoseconds until the database carries a call out.
     func travel(isWrite: Bool) -> UInt64 {
-        200_000 + world.roll(800_000) + (isWrite ? 500_000 + world.roll(world.writeMax) : 0)
+        let slow = world.isLoading && !world.isHealing ? world.options.writeMin : 0
+        return 200_000 + world.roll(800_000) + (isWrite ? 500_000 + slow + world.roll(world.writeMax) : 0)
     }
 
     func fate(of call: EngineConnection.Kind, from index: Int) -> Fate {

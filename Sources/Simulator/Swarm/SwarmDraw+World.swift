@@ -17,6 +17,8 @@ extension SwarmDraw {
         drawLeases()
         drawOwnership()
         drawMembership()
+        // Every commit takes as long, whatever a lease is.
+        add("commit-ms", 0, roll(6) == 0 ? even(400, 4000) : 0) { $0.writeMin = .milliseconds($1) }
     }
 
     /// Half of the bounds stay at their defaults, so that a run meets each small one by itself.
@@ -155,7 +157,7 @@ extension SwarmDraw {
         bound("poll-ms", plain.pollInterval / 1_000_000, from: 200, to: 1000) {
             $0.ownership.pollInterval = .milliseconds($1)
         }
-        // In polls. An operator whose database is so slow sets leases that much longer.
+        // In polls. Commits may differ by `writeMax`, and a lease is longer than that.
         bound("lease-polls", plain.lease / plain.pollInterval, from: 3, to: 5) {
             let slow = $0.ownership.pollInterval + 2 * $0.writeMax + .milliseconds(200)
             $0.ownership.lease = max($0.ownership.pollInterval * $1, slow)

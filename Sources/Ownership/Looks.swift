@@ -1,0 +1,120 @@
+import Model
+
+/// When a node looks at the engine's tables, whether its looks go through, and how long it has patience with
+/// others (rule: leases-only-save-moves).
+///
+/// Where every commit takes seconds, each node renews its lease seconds apart. So the patience is a lease and
+/// the time that the slowest of the last looks took.
+struct Looks {
+    private enum Phase {
+        case waiting(until: MonotonicTime)
+        case underway(since: MonotonicTime, isOverdue: Bool)
+    }
+    private enum Reach {
+        case unknown
+        /// The last look went through, and was asked for then.
+        case reached(MonotonicTime)
+        /// Each look failed since `since`; `last` is when the last one that went through was asked for.
+        case failing(since: MonotonicTime, last: MonotonicTime?)
+    }
+
+    private let lease: UInt64
+    private var phase: Phase
+    private var reach = Reach.unknown
+    /// Another look is to follow the one that is under way.
+    private var isWantedAgain = false
+    /// Nanoseconds that the last looks took, the newest last.
+    private var lengths: [UInt64] = []
+    private static let lengthsKept = 5
+
+    init(lease: UInt64, now: MonotonicTime) {
+        self.lease = lease
+        phase = .waiting(until: now)
+    }
+
+    /// When the last look that went through was asked for.
+    var last: MonotonicTime? {
+        switch reach {
+        case .unknown: nil
+        case .reached(let asked): asked
+        case .failing(_, let last): last
+        }
+    }
+
+    /// Whether the last look went through, and none has been under way for longer than the patience.
+    var isCurrent: Bool {
+        if case .underway(_, isOverdue: true) = phase { return false }
+        if case .reached = reach { return true }
+        return false
+    }
+
+    /// Nanoseconds for which a lease may stand still, and a look may take.
+    var patience: UInt64 { lease + (lengths.max() ?? 0) }
+
+    /// Nanoseconds between two looks past which this node was blind: one slow look is an outage, and two show
+    /// what is usual.
+    private var gapMax: UInt64 { lease + (lengths.sorted().dropLast().last ?? 0) }
+
+    enum Step: Equatable {
+        case nothing
+        /// Ask for a look, and wake this machine at the moment given.
+        case ask(overdueAt: MonotonicTime)
+        case overdue
+    }
+
+    mutating func woke(_ now: MonotonicTime) -> Step {
+        switch phase {
+        case .waiting(let time): return now >= time ? want(now) : .nothing
+        // A database that does not answer is out of reach, long before its connection breaks.
+        case .underway(let since, _):
+            guard now.since(since) >= patience else { return .nothing }
+            phase = .underway(since: since, isOverdue: true)
+            return .overdue
+        }
+    }
+
+    /// Asks for a look now, or right after the one that is under way.
+    mutating func want(_ now: MonotonicTime) -> Step {
+        if case .underway = phase {
+            isWantedAgain = true
+            return .nothing
+        }
+        phase = .underway(since: now, isOverdue: false)
+        return .ask(overdueAt: now.advanced(by: patience))
+    }
+
+    /// Another look is to follow the one whose answer is being handled.
+    mutating func wantAgain() { isWantedAgain = true }
+
+    /// Notes a look that went through. True where this node could not see meanwhile whether a lease moved:
+    /// its looks failed, or were too far apart.
+    mutating func succeeded(asked: MonotonicTime, _ now: MonotonicTime) -> Bool {
+        let gap = last.map { asked.since($0) } ?? 0
+        var wasBlind = gap >= gapMax
+        if case .failing = reach { wasBlind = true }
+        lengths.append(now.since(asked))
+        if lengths.count > Looks.lengthsKept { lengths.removeFirst() }
+        reach = .reached(asked)
+        return wasBlind
+    }
+
+    /// Notes a look that failed. True where the database counts as out of reach: no look has gone through
+    /// for a lease, or ever.
+    mutating func failed(_ now: MonotonicTime) -> Bool {
+        let last = last
+        var since = now
+        if case .underway(let asked, isOverdue: true) = phase { since = asked }
+        if case .failing(let first, _) = reach { since = first }
+        reach = .failing(since: since, last: last)
+        return last == nil || now.since(since) >= lease
+    }
+
+    /// Schedules the next look `gap` nanoseconds from now, or at once where one is wanted.
+    mutating func schedule(_ now: MonotonicTime, after gap: UInt64) -> (step: Step, next: MonotonicTime) {
+        let next = now.advanced(by: gap)
+        phase = .waiting(until: next)
+        guard isWantedAgain else { return (.nothing, next) }
+        isWantedAgain = false
+        return (want(now), next)
+    }
+}
