@@ -70,7 +70,7 @@ public struct Ownership {
         self.info = info
         self.options = options
         formers = Formers(lease: options.lease)
-        looks = Looks(lease: options.lease, now: now)
+        looks = Looks(options, now: now)
         candidatesSince = now
     }
 
@@ -165,6 +165,7 @@ public struct Ownership {
     ) {
         // A node that could not look, or slept, has not seen that a counter stood still: it counts from now
         // on.
+        let isLate = now.since(asked) >= looks.patience
         let wasBlind = looks.succeeded(asked: asked, now)
         for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
             seen[row.id] = Seen(counter: row.counter, since: now)
@@ -180,7 +181,8 @@ public struct Ownership {
         adoptMembers(asked, now, &effects)
         reconcile(asked, now, &effects)
         publishRoutes(&effects)
-        fenceTheGone(asked, now, &effects)
+        // This node slept before it heard the answer: a session that was gone then may be back.
+        if !isLate { fenceTheGone(asked, &effects) }
         takeAndRelease(now, &effects)
         updateStatus(&effects)
         schedule(now, after: options.pollInterval, &effects)
@@ -273,9 +275,8 @@ public struct Ownership {
             || (still >= looks.patience && suspects[other] != nil)
     }
 
-    private mutating func fenceTheGone(_ asked: MonotonicTime, _ now: MonotonicTime, _ out: inout [Effect]) {
-        // This node slept before it heard the answer: a session that was gone then may be back.
-        guard !info.isCutOff, now.since(asked) < looks.patience else { return }
+    private mutating func fenceTheGone(_ asked: MonotonicTime, _ out: inout [Effect]) {
+        guard !info.isCutOff else { return }
         for row in last.sessions where isGone(row.id, asked) && fencing.insert(row.id).inserted {
             out.append(.fence(row.id, at: row.counter))
         }

@@ -85,6 +85,23 @@ import Testing
         #expect(fences(harness.hear(.polled(last, asked: at(5000)), at(heard))) == fenced)
     }
 
+    /// The other node's counter stood still for longer than this answer took and a lease, and gossip holds
+    /// that node dead.
+    @Test(
+        "that was asked for longer ago than the patience fences nobody",
+        arguments: [(8600, 8700, 1), (8600, 12_600, 0)] as [(UInt64, UInt64, Int)])
+    func late(asked: UInt64, heard: UInt64, fenced: Int) {
+        var harness = taking()
+        let look = poll(owner: nil, epoch: 4, counter: 1)
+        _ = harness.hear(.suspected(other, true), at(10))
+        for time in stride(from: UInt64(1000), through: 8000, by: 1000) {
+            _ = harness.hear(.polled(look, asked: at(time)), at(time + 10))
+            // The fence does not go through.
+            _ = harness.hear(.fenceFailed(other), at(time + 20))
+        }
+        #expect(fences(harness.hear(.polled(look, asked: at(asked)), at(heard))) == fenced)
+    }
+
     @Test func ofATakeInFlightLeavesItToTheAnswer() {
         var harness = taking()
         let seen = harness.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(5)), at(6))
