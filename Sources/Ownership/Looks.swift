@@ -4,7 +4,7 @@ import Model
 /// others (rule: leases-only-save-moves).
 ///
 /// Where every commit takes seconds, each node renews its lease seconds apart. So the patience is a lease and
-/// the time that the slowest of the last looks took, unless only that one was slow.
+/// the time that the slowest of the last looks took, unless only one of them was slow.
 struct Looks {
     private enum Phase {
         case waiting(until: MonotonicTime)
