@@ -28,7 +28,8 @@ import Testing
         return refused
     }
 
-    @Test func isToldOfWithWhoAndWhat() throws {
+    @Test("is told to the audit log with a name and the request, and without a secret")
+    func isToldOfWithWhoAndWhat() throws {
         let role = try #require(refused(.delete, "/admin/projects/shop?key=hidden", bearer: "tco_ci"))
         #expect(role.name == "operator ci (\(KeyHash.of("tco_ci".utf8).prefix(16)))")
         #expect(role.subject.hasPrefix("DELETE /admin/projects/shop: This wants an operator's token"))
@@ -46,7 +47,8 @@ import Testing
         #expect(long.subject.utf8.count < 300)
     }
 
-    @Test func nothingElseIs() {
+    @Test("is the only client whose refusals are told there")
+    func nothingElseIs() {
         // The API answers 404 to a client without a token, and a backend's mistakes do not concern operators.
         #expect(refused(.get, "/admin/keys", bearer: nil) == nil)
         #expect(refused(.post, "/v1/projects/shop/messages:send", bearer: "tcb_wrong") == nil)

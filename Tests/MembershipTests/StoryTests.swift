@@ -10,7 +10,8 @@ import Testing
         return (found ?? []).filter { $0.hasSuffix(".story") }.sorted()
     }()
 
-    @Test(arguments: names) func itGoesAsItIsTold(_ name: String) throws {
+    @Test("go as they are told", arguments: names)
+    func itGoesAsItIsTold(_ name: String) throws {
         let file = StoryTests.folder.appending(path: name)
         let told = try String(contentsOf: file, encoding: .utf8)
         let seen = StoryTeller.play(told)
@@ -21,5 +22,6 @@ import Testing
         }
     }
 
-    @Test func thereAreStories() { #expect(StoryTests.names.count >= 10) }
+    @Test("are there: this suite is not green for want of stories")
+    func thereAreStories() { #expect(StoryTests.names.count >= 10) }
 }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Quotas
 
-@Suite struct DeviceLimiterTests {
+@Suite("The limits of a device") struct DeviceLimiterTests {
     let partition = PartitionID(3)
 
     @Test("a device gets 240 a minute and 5,000 an hour, each by its own bucket")

@@ -72,7 +72,7 @@ struct OneNode {
     }
 }
 
-@Suite struct LeaseTests {
+@Suite("Leases of quotas") struct LeaseTests {
     @Test(
         "fcm-wire row 46: 600,000 sends at once pass on a node of two loops, the next does not, then 10,000 a second"
     )

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Quotas
 
-@Suite struct QuotaSpenderTests {
+@Suite("A spender of quotas") struct QuotaSpenderTests {
     let project = ProjectNumber(1)
 
     func asked(_ spender: inout QuotaSpender, _ count: UInt64, now: UInt64) -> QuotaRequest? {
