@@ -216,7 +216,7 @@ class Rotation:
         code, _, error = one.tried("key", "retire", "2", "--yes")
         check(code != 0 and "rotate first" in error, "the key that is used is not retired")
         code, _, error = one.tried("key", "retire", "1")
-        check(code != 0 and "say --yes" in error, "and none without consent")
+        check(code != 0 and "give --yes" in error, "and none without consent")
         former, self.latter = Listening(other, self.former), Listening(other, latter)
         one.command("key", "retire", "1", "--yes")
         check("event: unregistered" in former.end(), "the stream of a device under a retired key ends")
