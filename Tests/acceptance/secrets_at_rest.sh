@@ -77,7 +77,7 @@ if holds "$work/plain"; then fail "a secret is left in the data folder after kil
 keys | contains -v ' e501' && fail "not sealed: $(keys)"
 echo "ok: plain secrets are sealed at the start, and none is left in the folder"
 
-refused 'was given none: give it to every node, by --secrets-key-file or TIDECAST_SECRETS_KEY' "${serve[@]}"
+refused 'was given none: give that key to every node, by --secrets-key-file or TIDECAST_SECRETS_KEY' "${serve[@]}"
 refused 'was given only' "${serve[@]}" --secrets-key-file "$work/other"
 refused 'was given none' "$unprivileged" "$tidecast" project list --data "$data"
 TIDECAST_SECRETS_KEY=$(cat "$work/key") "$unprivileged" "$tidecast" project list --data "$data" > /dev/null || fail "a command with the key"
