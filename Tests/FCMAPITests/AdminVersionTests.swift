@@ -32,6 +32,7 @@ import Testing
         }
         #expect(response.status == 400)
         let body = String(decoding: response.body, as: UTF8.self)
-        #expect(body.contains("speaks version \(version) of the admin socket, and this server version 1"))
+        #expect(
+            body.contains("speaks version \(version) of the admin socket, and this server speaks version 1"))
     }
 }

@@ -32,11 +32,11 @@ import Testing
     func isToldOfWithWhoAndWhat() throws {
         let role = try #require(refused(.delete, "/admin/projects/shop?key=hidden", bearer: "tco_ci"))
         #expect(role.name == "operator ci (\(KeyHash.of("tco_ci".utf8).prefix(16)))")
-        #expect(role.subject.hasPrefix("DELETE /admin/projects/shop: This wants an operator's token"))
+        #expect(role.subject.hasPrefix("DELETE /admin/projects/shop: This request needs an operator's token"))
         let clear = try #require(refused(.get, "/admin/keys", bearer: "tco_ci", isSecure: false))
         #expect(clear.subject.contains("over TLS only"))
         let elsewhere = try #require(refused(.post, "/v1/projects/shop/messages:send", bearer: "tco_ci"))
-        #expect(elsewhere.subject.hasPrefix("POST /v1/projects/shop/messages:send: This wants"))
+        #expect(elsewhere.subject.hasPrefix("POST /v1/projects/shop/messages:send: This request needs"))
         let wrong = try #require(refused(.get, "/admin/keys", bearer: "tco_guess"))
         #expect(wrong.name == "unknown token \(KeyHash.of("tco_guess".utf8).prefix(16))")
         #expect(!wrong.subject.contains("guess"))

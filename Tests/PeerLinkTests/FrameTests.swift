@@ -143,7 +143,7 @@ import Testing
         }
         let frame = whole(.data, [1, 2, 3])
         #expect(said(frame, FrameTests.packing, 5, 77) == "a frame of an unknown kind 77")
-        #expect(said(frame, FrameTests.packing, 4, 9) == "version 9, where 2 is spoken")
+        #expect(said(frame, FrameTests.packing, 4, 9) == "a frame of version 9 on a connection of version 2")
         #expect(said(frame, FrameTests.packing, 6, 4) == "a frame with unknown flags 4")
         #expect(said(frame, FrameTests.plain, 6, 1) == "a frame with unknown flags 1")
     }

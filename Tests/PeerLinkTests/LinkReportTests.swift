@@ -92,7 +92,7 @@ import Testing
         let server = try server(processID: 9)
         let peers = try peers(to: server.port, reports)
         reports.wait { !$0.links.isEmpty }
-        #expect(reports.current.links.first == .failed("node node-9 has been started anew"))
+        #expect(reports.current.links.first == .failed("node node-9 has been started again"))
         try close(peers)
         try server.close().wait()
     }

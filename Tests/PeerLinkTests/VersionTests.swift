@@ -97,7 +97,8 @@ import Testing
         bytes.setInteger(UInt8(200), at: start + 5)
         try client.writeAndFlush(bytes).wait()
         there.wait { !there.refusals.isEmpty }
-        #expect(there.refusals == ["node-1 sent what is not understood: a frame of an unknown kind 200"])
+        #expect(
+            there.refusals == ["node-1 sent a frame that is not understood: a frame of an unknown kind 200"])
         #expect(there.payloads.isEmpty)
         try? client.close().wait()
         server.close()

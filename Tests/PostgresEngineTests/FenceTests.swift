@@ -139,7 +139,7 @@ import Testing
         let session = try begin(engine)
         let other = try Other(database)
         try other.run("BEGIN; SELECT * FROM tidecast.session FOR UPDATE")
-        let sentence = "a lock of the database was not to be had in time"
+        let sentence = "the database did not grant a lock in time"
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         #expect(outcome == .refused(sentence))
         #expect(throws: EngineError.refused(sentence)) { try engine.fence(session) }

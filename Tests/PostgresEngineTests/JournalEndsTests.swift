@@ -81,7 +81,7 @@ struct JournalEndsTests {
         for _ in 0..<2 {
             #expect(engine.append(session: session, batch: BatchID(5), rows: [try row(0, 5)]).isUnknown)
         }
-        #expect(sentence { _ = try idle.partitions() }.contains("as another node has seen"))
+        #expect(sentence { _ = try idle.partitions() }.contains("as another node has noted"))
         let next = try PostgresEngine(address)
         let after = try #require(try next.past())
         #expect(after.mayLack(before) && after.timeline == before.timeline)

@@ -224,7 +224,7 @@ private struct Two {
         var later = past
         later.timeline += 1
         let lazy = try two.lazy { $0.knownPast = later }
-        #expect(sentence { _ = try lazy.partitions() }.contains("is not the one of before"))
+        #expect(sentence { _ = try lazy.partitions() }.contains("its last records may be lost"))
         #expect(lazy.failure != nil)
     }
 }

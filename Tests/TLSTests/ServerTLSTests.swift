@@ -141,13 +141,13 @@ import Testing
         #expect(reason("none.pem", "good.key") == "none.pem: no such file")
         #expect(reason("good.pem", "none.key") == "none.key: no such file")
         #expect(reason("folder", "good.key") == "folder cannot be read: Is a directory")
-        #expect(reason("empty.pem", "good.key") == "empty.pem: there is no certificate in it")
-        #expect(reason("good.key", "good.key") == "good.key: there is no certificate in it")
+        #expect(reason("empty.pem", "good.key") == "empty.pem: the file holds no certificate")
+        #expect(reason("good.key", "good.key") == "good.key: the file holds no certificate")
         #expect(
             reason("short.pem", "good.key")?.hasPrefix("short.pem: certificate 1 cannot be read (") == true)
         #expect(reason("half.pem", "good.key")?.hasPrefix("half.pem: certificate 2 cannot be read (") == true)
-        #expect(reason("good.pem", "text.key") == "text.key: there is no private key in it")
-        #expect(reason("good.pem", "good.pem") == "good.pem: there is no private key in it")
+        #expect(reason("good.pem", "text.key") == "text.key: the file holds no private key")
+        #expect(reason("good.pem", "good.pem") == "good.pem: the file holds no private key")
         #expect(
             reason("good.pem", "short.key")?.hasPrefix("short.key: the private key cannot be read") == true)
         #expect(reason("good.pem", "encrypted.key")?.hasPrefix("encrypted.key is encrypted") == true)
