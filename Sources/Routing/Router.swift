@@ -188,7 +188,7 @@ public final class Router {
         _ count: Int, _ kind: QuotaKind, _ project: ProjectNumber, _ operation: Operation, _ ticket: UInt64,
         _ since: MonotonicTime, _ now: Instant, _ effects: inout [RouterEffect]
     ) -> Int? {
-        let decision = admission.take(count, kind, project, now: now.monotonic)
+        let decision = admission.take(count, kind, of: project, now: now.monotonic)
         switch decision {
         case .admitted(let taken): return taken
         case .refused(let refusal): finish(ticket, .refused(.quota(refusal)), &effects)
