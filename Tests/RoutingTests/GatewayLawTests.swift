@@ -163,8 +163,7 @@ struct GatewayLawTests {
             streams.listeners = [:]
             streams.members = [:]
         }
-        isSeen("pushes find stream 1, which is behind") { $0.streams[1]?.isBehind = true }
-        isSeen("stream 1 waits, and is not behind") { $0.streams[1]?.isWaiting = true }
+        isSeen("pushes find stream 1, which is behind") { $0.streams[1]?.pace = .full }
         isSeen("pushes for another device find stream 1") { $0.streams[1]?.device = DeviceIndex(4) }
         isSeen("frames of partition 0 are of no machine") { $0.epochs = [:] }
         isSeen("stream 9 has a number that was not given") { streams in
