@@ -40,6 +40,7 @@ public struct GatewayStreams {
         var pace = Pace.current
 
         enum Pace {
+            /// Not behind. A stream is also this before its partition has accepted it.
             case current
             /// The stream has fallen behind, and the gateway has not yet asked the partition to bring it up
             /// to date. Events that the partition sent before are not for the stream, or both ends would

@@ -47,7 +47,7 @@ extension Router {
 
     func enter(_ number: UInt64, _ turn: inout Turn) {
         guard let asked = pending[number], !asked.isWaiting else { return }
-        pending[number]?.isWaiting = true
+        pending[number]?.phase = .waiting
         var waiting = waitingRequests.removeValue(forKey: asked.partition) ?? WaitingRequests()
         waiting.add(number, isRepeated: asked.isRepeated)
         if waiting.due == nil { waiting.due = due(&waiting, turn.now) }
@@ -124,9 +124,10 @@ extension Router {
 
     private func askTheSilent(_ turn: inout Turn) {
         for number in pending.numbers(upTo: .max) {
-            guard var asked = pending[number], let request = asked.request, !asked.isWaiting else { continue }
+            guard var asked = pending[number], let request = asked.request, case .asked(let at) = asked.phase
+            else { continue }
             let silence = options.bounds.silenceMin << UInt64(min(asked.repeats, 8))
-            guard turn.now.monotonic.since(asked.asked) >= silence else { continue }
+            guard turn.now.monotonic.since(at) >= silence else { continue }
             if let key = request.sendKey,
                 sendNumbers[Int(asked.partition.rawValue)] - key.number > UInt64(options.requestWindow / 2)
             {
@@ -174,8 +175,7 @@ extension Router {
         guard var asked = pending[number], var request = asked.request else { return }
         // This process slept past the deadline: no owner carries the request out any more.
         guard !asked.deadline.isPast(now: turn.now.monotonic) else { return expire(number, &turn) }
-        asked.asked = turn.now.monotonic
-        asked.isWaiting = false
+        asked.phase = .asked(at: turn.now.monotonic)
         // No name is left for one more copy: the request waits for its deadline.
         if request.sendKey == nil, asked.copies == .max { return pending[number] = asked }
         if request.sendKey != nil, !asked.isRepeated {

@@ -34,7 +34,7 @@ extension Router {
         case .register(let project, let offer):
             finishRegistration(asked, of: project, at: offer, with: reply, &turn)
         case .topics, .devices: continueListing(asked, with: reply, &turn)
-        case .send, .simple, .whole: turn.finish(asked.ticket, outcome(reply, asked))
+        case .send, .simple: turn.finish(asked.ticket, outcome(reply))
         }
     }
 
@@ -78,7 +78,7 @@ extension Router {
         effects.append(.finish(ticket: asked.ticket, .refused(outcome)))
     }
 
-    private func outcome(_ reply: Reply, _ asked: Pending) -> Outcome {
+    private func outcome(_ reply: Reply) -> Outcome {
         switch reply {
         case .accepted(let id): .accepted(id)
         case .done: .done
@@ -110,24 +110,24 @@ extension Router {
     // MARK: Changes
 
     private func finishPart(of whole: UInt64, at places: [Int], with reply: Reply, _ turn: inout Turn) {
-        guard var sum = pending[whole], case .whole(var outcomes, let partsLeft) = sum.kind else { return }
+        guard var change = pending[change: whole] else { return }
         switch reply {
         case .changes(let changes) where changes.count == places.count:
-            for (place, change) in zip(places, changes) { outcomes[place] = outcome(change) }
+            for (place, done) in zip(places, changes) { change.outcomes[place] = outcome(done) }
         case .refused(let refusal):
             // A part that is not known to be done makes the whole worth repeating, which is safe.
-            pending.remove(whole)
-            return turn.finish(sum.ticket, .refused(self.refusal(refusal)))
+            pending.removeChange(whole)
+            return turn.finish(change.ticket, .refused(self.refusal(refusal)))
         default:
-            pending.remove(whole)
-            return turn.finish(sum.ticket, .refused(.unavailable("an answer to another question")))
+            pending.removeChange(whole)
+            return turn.finish(change.ticket, .refused(.unavailable("an answer to another question")))
         }
-        if partsLeft > 1 {
-            sum.kind = .whole(outcomes: outcomes, partsLeft: partsLeft - 1)
-            pending[whole] = sum
+        change.partsLeft -= 1
+        if change.partsLeft > 0 {
+            pending[change: whole] = change
         } else {
-            pending.remove(whole)
-            turn.finish(sum.ticket, .changes(outcomes.compactMap { $0 }))
+            pending.removeChange(whole)
+            turn.finish(change.ticket, .changes(change.outcomes.compactMap { $0 }))
         }
     }
 
@@ -201,7 +201,7 @@ extension Router {
         case .refused(.indicesUsedUp):
             placements[project.rawValue]?.closed(offer.partition)
             register(project, ticket: asked.ticket, since: asked.began, &turn)
-        default: turn.finish(asked.ticket, outcome(reply, asked))
+        default: turn.finish(asked.ticket, outcome(reply))
         }
     }
 
@@ -237,7 +237,7 @@ extension Router {
             kind = .devices(project: project, limit: limit, found: found + summaries)
             place = next
             isFull = found.count + more.count >= limit
-        default: return turn.finish(asked.ticket, outcome(reply, asked))
+        default: return turn.finish(asked.ticket, outcome(reply))
         }
         let following = Int(asked.partition.rawValue) + 1
         var token: PageToken?

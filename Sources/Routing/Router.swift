@@ -80,29 +80,33 @@ public final class Router {
     var lines: [LineKey: WaitingLine] = [:]
     public var laws = LawWatch()
 
+    /// A request of one partition that is under way.
     struct Pending {
         enum Kind {
             case send
             case simple
             case register(project: ProjectNumber, DevicePlacement.Offer)
-            /// One part of a change that was split by partition: `places` of the whole.
+            /// One part of a `SplitChange`: `places` of the whole.
             case part(of: UInt64, places: [Int])
-            /// The whole change.
-            case whole(outcomes: [ChangeOutcome?], partsLeft: Int)
             case topics(project: ProjectNumber, limit: Int, found: [(name: TopicName, members: UInt64)])
             case devices(project: ProjectNumber, limit: Int, found: [DeviceSummary])
         }
-        var ticket: UInt64
-        var kind: Kind
-        var partition: PartitionID
-        var deadline = Deadline(MonotonicTime(nanoseconds: 0))
+        enum Phase {
+            /// A process has the request. The router asked last at this time.
+            case asked(at: MonotonicTime)
+            /// No process has the request now: it waits in its partition's queue.
+            case waiting
+        }
+        let ticket: UInt64
+        let kind: Kind
+        let partition: PartitionID
+        let deadline: Deadline
         /// When the router asked the first request of the operation.
-        var began = MonotonicTime(nanoseconds: 0)
+        let began: MonotonicTime
         /// For asking again; `nil` on a node of its own.
         var request: Request?
-        var tries: UInt8 = 0
-        /// When the router asked last, and how often it asked again after a silence.
-        var asked = MonotonicTime(nanoseconds: 0)
+        var phase: Phase
+        /// How often the router asked again after a silence.
         var repeats: UInt8 = 0
         /// How many copies followed the first. A send's copy counts only where an owner may have accepted an
         /// earlier one: then the refusal of one owner says nothing of the others.
@@ -112,8 +116,14 @@ public final class Router {
         /// its highest it stays there.
         var unanswered: UInt8 = 1
         var isSend: Bool { if case .send = kind { true } else { false } }
-        /// No process has the request now: it waits in its partition's queue.
-        var isWaiting = false
+        var isWaiting: Bool { if case .waiting = phase { true } else { false } }
+    }
+
+    /// A change that was split by partition. Each part is a request of its own.
+    struct SplitChange {
+        let ticket: UInt64
+        var outcomes: [ChangeOutcome?]
+        var partsLeft: Int
     }
 
     public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {
@@ -280,10 +290,7 @@ public final class Router {
         }
         var parts: [PartitionID: [Int]] = [:]
         for place in 0..<granted { parts[change.devices[place].partition, default: []].append(place) }
-        let whole = pending.add(
-            Pending(
-                ticket: ticket, kind: .whole(outcomes: outcomes, partsLeft: parts.count),
-                partition: PartitionID(0)))
+        let whole = pending.add(SplitChange(ticket: ticket, outcomes: outcomes, partsLeft: parts.count))
         for partition in parts.keys.sorted() {
             guard let places = parts[partition] else { continue }
             let devices =
@@ -312,7 +319,7 @@ public final class Router {
         let number = pending.add(
             Pending(
                 ticket: ticket, kind: kind, partition: partition, deadline: deadline, began: began,
-                request: options.isClustered ? request : nil, asked: turn.now.monotonic))
+                request: options.isClustered ? request : nil, phase: .asked(at: turn.now.monotonic)))
         note(number, &turn)
         if options.isClustered {
             listenForSilence(&turn)
@@ -357,19 +364,15 @@ public final class Router {
     private static let late = Refusal.unavailable("not answered in time")
 
     func expire(_ number: UInt64, _ turn: inout Turn) {
-        guard let late = pending[number] else { return }
-        // A whole change ends with its parts.
-        if case .whole = late.kind { return }
-        pending.remove(number)
+        // A split change ends with its parts.
+        guard let late = pending.remove(number) else { return }
         switch late.kind {
         // No owner has looked at the send: it is surely not done.
         case .send where late.unanswered == 0:
             turn.finish(late.ticket, .refused(Router.late))
         case .send: turn.finish(late.ticket, .refused(.deadlineExceeded))
         case .part(let whole, _):
-            if pending.remove(whole) != nil {
-                turn.finish(late.ticket, .refused(Router.late))
-            }
+            if pending.removeChange(whole) != nil { turn.finish(late.ticket, .refused(Router.late)) }
         default: turn.finish(late.ticket, .refused(Router.late))
         }
     }
