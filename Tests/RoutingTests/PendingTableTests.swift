@@ -5,7 +5,10 @@ import Testing
 
 @Suite("The table of pending requests") struct PendingTableTests {
     private func pending(_ ticket: UInt64) -> Router.Pending {
-        Router.Pending(ticket: ticket, kind: .simple, partition: PartitionID(0))
+        let now = MonotonicTime(nanoseconds: 0)
+        return Router.Pending(
+            ticket: ticket, kind: .simple, partition: PartitionID(0), deadline: Deadline(now), began: now,
+            phase: .asked(at: now))
     }
 
     @Test("finds a number's request and no other", arguments: 1...20 as ClosedRange<UInt64>)
