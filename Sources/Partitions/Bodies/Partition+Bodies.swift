@@ -11,9 +11,7 @@ extension Partition {
         turn.effects.append(.readRecords(records, bytesMax: options.bodyBytesAtOnce, token: lastToken))
     }
 
-    func onRecords(
-        _ read: RecordBodies, _ token: UInt64, _ turn: inout Turn
-    ) {
+    func onRecords(_ read: RecordBodies, token: UInt64, _ turn: inout Turn) {
         guard let (records, readers) = bodyReads.answered(through: read.through, token: token) else { return }
         var bodies: [Sequence: [[UInt8]]] = [:]
         for record in read.records { bodies[record.sequence] = Fact.events(in: record.body) }
@@ -58,7 +56,7 @@ extension Partition {
         let told = durableLoss(index, after: attachment.written).flatMap { told in
             ready.endIndex == waiting.endIndex || told < waiting[ready.endIndex].position ? told : nil
         }
-        if !ready.isEmpty || told != nil { sendWaiting(index, attachment, ready, told, &turn) }
+        if !ready.isEmpty || told != nil { sendWaiting(ready, to: attachment, of: index, told: told, &turn) }
         catchUp(index, &turn)
     }
 
@@ -78,9 +76,7 @@ extension Partition {
     }
 
     /// A record for which the stream waited is durable.
-    func continueReading(
-        _ stream: StreamID, _ index: UInt32, _ turn: inout Turn
-    ) {
+    func continueReading(_ stream: StreamID, of index: UInt32, _ turn: inout Turn) {
         guard let attachment = streams.attachment(index), attachment.stream == stream,
             case .losing = attachment.state
         else { return }

@@ -181,7 +181,7 @@ public final class Partition {
         }
         beginComparison(&turn)
         for ticket in state.conditions.keys.sorted(by: ConditionTicket.isBefore) {
-            beginResolution(ticket, proof, &turn)
+            beginResolution(ticket, by: proof, &turn)
         }
         scheduleWake(&turn)
     }
@@ -193,7 +193,7 @@ public final class Partition {
         defer { turn.end(&effects) }
         makeRoom(&turn)
         switch event {
-        case .request(let id, let request): onRequest(id, request, &turn)
+        case .request(let id, let request): onRequest(request, as: id, &turn)
         case .offered(let frame): onOffered(frame, &turn)
         case .acknowledged(let acknowledgement): onAcknowledged(acknowledgement, &turn)
         case .asked(let question): onAsked(question)
@@ -203,8 +203,8 @@ public final class Partition {
         case .postponed(let reason): onPostponed(reason, &turn)
         case .crowded(let sequence): crowded = max(crowded, sequence)
         case .confirmed(let token): onConfirmed(token, &turn)
-        case .records(let bodies, let token): onRecords(bodies, token, &turn)
-        case .snapshotPart(let upload, let token): onSnapshotPart(upload, token, &turn)
+        case .records(let bodies, let token): onRecords(bodies, token: token, &turn)
+        case .snapshotPart(let upload, let token): onSnapshotPart(upload, token: token, &turn)
         case .snapshotFailed(let token): onSnapshotFailed(token)
         case .woke(let at): onWoke(at, &turn)
         }
@@ -276,24 +276,24 @@ public final class Partition {
             refusal = nil
             turn.effects.append(.notice(.journalTakes))
         }
-        for answer in answers(of: gated) { release(answer, proof, &turn) }
-        for partition in gated.touched.sorted() { offer(to: partition, proof, &turn) }
+        for answer in answers(of: gated) { release(answer, by: proof, &turn) }
+        for partition in gated.touched.sorted() { offer(to: partition, by: proof, &turn) }
         for (partition, mark) in marks {
             durableMarks[partition] = mark
-            acknowledge(to: partition, proof, &turn)
+            acknowledge(to: partition, by: proof, &turn)
         }
-        if !gated.deliveries.isEmpty { push(gated.deliveries, proof, &turn) }
+        if !gated.deliveries.isEmpty { push(gated.deliveries, by: proof, &turn) }
         // Behind the pushes: this record's messages belong to what a beginning stream has missed.
         for (stream, device, needsConfirmation) in gated.beginning {
             if needsConfirmation {
                 confirm(Answer(to: .beginning(stream, device), reply: .done))
             } else {
-                begin(stream, device, &turn)
+                begin(stream, of: device, &turn)
             }
         }
         if gated.bodiesGone > 0 { turn.effects.append(.notice(.bodiesGone(gated.bodiesGone))) }
-        for (stream, device) in gated.continuing { continueReading(stream, device, &turn) }
-        for ticket in gated.tickets { beginResolution(ticket, proof, &turn) }
+        for (stream, device) in gated.continuing { continueReading(stream, of: device, &turn) }
+        for ticket in gated.tickets { beginResolution(ticket, by: proof, &turn) }
         if !repairs.isEmpty { continueRepairs() }
         if !deferred.isEmpty { takeDeferred(&turn) }
         writeNextPart(&turn)
@@ -316,9 +316,9 @@ public final class Partition {
             var answer = first.answer
             answer.needsConfirmation = false
             if case .beginning(let stream, let device) = answer.to {
-                begin(stream, device, &turn)
+                begin(stream, of: device, &turn)
             } else {
-                release(answer, proof, &turn)
+                release(answer, by: proof, &turn)
             }
         }
     }
@@ -331,7 +331,7 @@ public final class Partition {
     }
 
     /// The answer's record is durable: the answer goes on to what else it waits for, or out.
-    func release(_ answer: Answer, _ proof: Proof, _ turn: inout Turn) {
+    func release(_ answer: Answer, by proof: Proof, _ turn: inout Turn) {
         if answer.needsConfirmation {
             confirm(answer)
             return

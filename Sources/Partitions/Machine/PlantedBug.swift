@@ -74,7 +74,7 @@ import Model
         func breakRules(_ turn: inout Turn) {
             let proof = pipeline.confirmed()
             if options.planted.contains(.answerBeforeDurable) {
-                for answer in pipeline.gated.answers { release(answer, proof, &turn) }
+                for answer in pipeline.gated.answers { release(answer, by: proof, &turn) }
                 pipeline.gated.answers = []
             }
             if options.planted.contains(.offerBeforeDurable) {
@@ -89,11 +89,11 @@ import Model
             if options.planted.contains(.acknowledgeVolatile) {
                 for partition in pipeline.gated.applied.sorted() {
                     durableMarks[partition] = state.marks[partition]
-                    acknowledge(to: partition, proof, &turn)
+                    acknowledge(to: partition, by: proof, &turn)
                 }
             }
             if options.planted.contains(.pushBeforeDurable) {
-                push(pipeline.gated.deliveries, proof, &turn)
+                push(pipeline.gated.deliveries, by: proof, &turn)
                 pipeline.gated.deliveries = []
             }
         }

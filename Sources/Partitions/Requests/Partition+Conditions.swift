@@ -13,17 +13,15 @@ extension Partition {
     /// Milliseconds within which a message with a time to live of zero must be resolved.
     static let nowOrNeverDeadline: Int64 = 10_000
 
-    func beginResolution(
-        _ ticket: ConditionTicket, _ proof: Proof, _ turn: inout Turn
-    ) {
+    func beginResolution(_ ticket: ConditionTicket, by proof: Proof, _ turn: inout Turn) {
         guard let pending = state.conditions[ticket] else { return }
         resolutions[ticket] = Resolution(
-            members: Array(repeating: nil, count: pending.condition.topics.count), askedAt: turn.now.monotonic
-        )
-        ask(ticket, proof, &turn)
+            members: Array(repeating: nil, count: pending.condition.topics.count),
+            askedAt: turn.now.monotonic)
+        ask(ticket, by: proof, &turn)
     }
 
-    private func ask(_ ticket: ConditionTicket, _ proof: Proof, _ turn: inout Turn) {
+    private func ask(_ ticket: ConditionTicket, by proof: Proof, _ turn: inout Turn) {
         guard let pending = state.conditions[ticket], let resolution = resolutions[ticket] else { return }
         for (place, topic) in pending.condition.topics.enumerated() where resolution.members[place] == nil {
             let question = ConditionQuestion(
@@ -74,7 +72,7 @@ extension Partition {
                 pipeline.isUrgent = true
             } else {
                 resolutions[ticket]?.askedAt = turn.now.monotonic
-                ask(ticket, proof, &turn)
+                ask(ticket, by: proof, &turn)
             }
         }
     }
@@ -93,19 +91,22 @@ extension Partition {
         for partition in parts.keys.sorted() {
             guard let sets = parts[partition] else { continue }
             let universe = sets.reduce(DeviceSet()) { $0.union($1) }
-            let devices = evaluate(condition.root, sets, universe)
+            let devices = evaluate(condition.root, sets, within: universe)
             if !devices.isEmpty { targets.append(PartitionTargets(partition: partition, devices: devices)) }
         }
         return targets
     }
 
-    private func evaluate(_ node: Condition.Node, _ sets: [DeviceSet], _ universe: DeviceSet) -> DeviceSet {
+    private func evaluate(
+        _ node: Condition.Node, _ sets: [DeviceSet], within universe: DeviceSet
+    ) -> DeviceSet {
         switch node {
         case .topic(let place): sets[place]
-        case .not(let inner): universe.subtracting(evaluate(inner, sets, universe))
+        case .not(let inner): universe.subtracting(evaluate(inner, sets, within: universe))
         case .and(let left, let right):
-            evaluate(left, sets, universe).intersection(evaluate(right, sets, universe))
-        case .or(let left, let right): evaluate(left, sets, universe).union(evaluate(right, sets, universe))
+            evaluate(left, sets, within: universe).intersection(evaluate(right, sets, within: universe))
+        case .or(let left, let right):
+            evaluate(left, sets, within: universe).union(evaluate(right, sets, within: universe))
         }
     }
 }

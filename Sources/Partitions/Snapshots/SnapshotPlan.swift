@@ -118,7 +118,7 @@ extension Partition {
         return covering <= pipeline.durable
     }
 
-    func onSnapshotPart(_ upload: UInt64, _ token: UInt64, _ turn: inout Turn) {
+    func onSnapshotPart(_ upload: UInt64, token: UInt64, _ turn: inout Turn) {
         guard var current = snapshots.current, current.token == token, current.isAsked else { return }
         guard current.isLast else {
             current.upload = upload

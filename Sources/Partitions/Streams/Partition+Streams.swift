@@ -7,7 +7,7 @@ extension Partition {
     func onStream(_ command: StreamCommand, _ turn: inout Turn) {
         switch command {
         case .attach(let stream, let registration, let authority, let resume):
-            attach(stream, registration, authority, resume, &turn)
+            attach(stream, of: registration, by: authority, resume: resume, &turn)
         case .detach(let stream, let device):
             guard let attachment = streams.attachment(device.rawValue),
                 attachment.stream.isSameStream(as: stream)
@@ -25,7 +25,7 @@ extension Partition {
             case .behind: catchUp(device.rawValue, &turn)
             case .live:
                 // The gateway does not hold the stream for live, and may have written nothing of its pushes.
-                cutOff(stream.gateway, DeviceSet(device.rawValue), &turn)
+                cutOff(DeviceSet(device.rawValue), at: stream.gateway, &turn)
                 streams.setBehind(device.rawValue, written: .zero)
                 catchUp(device.rawValue, &turn)
             // A frame tells the stream when it is up to date.
@@ -66,9 +66,7 @@ extension Partition {
     }
 
     /// The stream is up to date, but its gateway confirms too little for the stream to be live.
-    private func waitForWindow(
-        _ index: UInt32, _ gateway: GatewayID, _ turn: inout Turn
-    ) {
+    private func waitForWindow(_ index: UInt32, of gateway: GatewayID, _ turn: inout Turn) {
         // Unconfirmed frames may be lost without a report, where no stream was left to report it.
         let isFirst = streams.links[gateway]?.cutOff.isEmpty ?? true
         streams.setCutOff(index)
@@ -109,7 +107,7 @@ extension Partition {
     static let deadWindowsMax = 128
 
     private func attach(
-        _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
+        _ stream: StreamID, of registration: Registration, by authority: Authority, resume: EventID?,
         _ turn: inout Turn
     ) {
         // A stream that begins needs a record of what its device acknowledges by coming back.
@@ -169,9 +167,7 @@ extension Partition {
         #endif
     }
 
-    func begin(
-        _ stream: StreamID, _ device: DeviceIndex, _ turn: inout Turn
-    ) {
+    func begin(_ stream: StreamID, of device: DeviceIndex, _ turn: inout Turn) {
         guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream,
             case .beginning = attachment.state
         else { return }
@@ -221,10 +217,10 @@ extension Partition {
         #endif
         if waiting.isEmpty, told == nil {
             if let loss = state.overflowed[index], loss.told > attachment.written {
-                return waitForLoss(loss.record, attachment.stream, index)
+                return waitForLoss(loss.record, attachment.stream, of: index)
             }
             guard !streams.isFull(attachment.stream.gateway, options.pushWindow) else {
-                return waitForWindow(index, attachment.stream.gateway, &turn)
+                return waitForWindow(index, of: attachment.stream.gateway, &turn)
             }
             // The gateway hands the stream no pushes until this frame says that the stream is up to date.
             say(
@@ -242,13 +238,13 @@ extension Partition {
             return readNext(&turn)
         }
         streams.setReading(index)
-        sendWaiting(index, attachment, waiting[...], told, &turn)
+        sendWaiting(waiting[...], to: attachment, of: index, told: told, &turn)
         catchUp(index, &turn)
     }
 
     /// The device lost something by a record that is not durable yet. A live stream would get what comes
     /// behind, and an acknowledgement of that would cover a loss of which the device was never told.
-    private func waitForLoss(_ record: Sequence, _ stream: StreamID, _ index: UInt32) {
+    private func waitForLoss(_ record: Sequence, _ stream: StreamID, of index: UInt32) {
         streams.setReading(index, isLosing: true)
         pipeline.continues((stream, index), behind: record)
     }
@@ -276,19 +272,19 @@ extension Partition {
 
     /// Messages before a loss must go out before it: a stream writes nothing below its last position.
     func sendWaiting(
-        _ index: UInt32, _ attachment: StreamTable.Attachment, _ waiting: ArraySlice<LogEntry>,
-        _ told: Position?, _ turn: inout Turn
+        _ waiting: ArraySlice<LogEntry>, to attachment: StreamTable.Attachment, of index: UInt32,
+        told: Position?, _ turn: inout Turn
     ) {
         let before = waiting.prefix { $0.position < told ?? .zero }
-        if !before.isEmpty { sendEvents(index, attachment, before, nil, &turn) }
+        if !before.isEmpty { sendEvents(before, to: attachment, of: index, told: nil, &turn) }
         let rest = waiting[before.endIndex...]
         guard told != nil || !rest.isEmpty, let attachment = streams.attachment(index) else { return }
-        sendEvents(index, attachment, rest, told, &turn)
+        sendEvents(rest, to: attachment, of: index, told: told, &turn)
     }
 
     private func sendEvents(
-        _ index: UInt32, _ attachment: StreamTable.Attachment, _ entries: ArraySlice<LogEntry>,
-        _ told: Position?, _ turn: inout Turn
+        _ entries: ArraySlice<LogEntry>, to attachment: StreamTable.Attachment, of index: UInt32,
+        told: Position?, _ turn: inout Turn
     ) {
         let events = entries.map { StreamFrame.Event(position: $0.position, event: $0.body ?? []) }
         let frame = StreamFrame.events(
@@ -299,7 +295,7 @@ extension Partition {
     }
 
     /// A record became durable: its messages go to their live targets, one frame to each gateway loop.
-    func push(_ deliveries: [PartitionState.Delivery], _ proof: Proof, _ turn: inout Turn) {
+    func push(_ deliveries: [PartitionState.Delivery], by proof: Proof, _ turn: inout Turn) {
         for (gateway, link) in streams.links.sorted(by: { $0.key.rawValue < $1.key.rawValue })
         where link.liveCount > 0 {
             let live = DeviceSet(link.live)
@@ -314,7 +310,7 @@ extension Partition {
             }
             guard let last = items.last else { continue }
             guard !streams.isFull(gateway, options.pushWindow) else {
-                cutOff(gateway, streams.cutOff(gateway), &turn)
+                cutOff(streams.cutOff(gateway), at: gateway, &turn)
                 continue
             }
             let number = streams.number(gateway, last.position)
@@ -326,7 +322,7 @@ extension Partition {
 
 extension Partition {
     /// Tells a gateway that its streams for `devices` are not live any more (rule: one-state-on-two-sides).
-    private func cutOff(_ gateway: GatewayID, _ devices: DeviceSet, _ turn: inout Turn) {
+    private func cutOff(_ devices: DeviceSet, at gateway: GatewayID, _ turn: inout Turn) {
         let position = streams.newestPosition(gateway)
         let number = streams.number(gateway, position)
         let cut = StreamFrame.CutOff(
