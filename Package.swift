@@ -191,11 +191,14 @@ let tests: [Target] = [
     .tests(of: "RegistrationIDs", with: ["Model"]),
     .tests(of: "Journal", with: ["Model", "Bytes", "MemoryEngine"]),
     .tests(of: "Credentials", with: ["Model", "Bytes", "RegistrationIDs"]),
+    .target(
+        name: "StoryTelling", path: "Tests/StoryTelling",
+        swiftSettings: settings),
     .tests(of: "Quotas", with: ["Model"]),
     .tests(of: "Placement", with: ["Model"]),
     .target(name: "StoredFormats", path: "Tests/StoredFormats", swiftSettings: settings),
     .tests(
-        of: "Membership", with: ["Model", "Bytes", "Journal", "Simulator", "StoredFormats"],
+        of: "Membership", with: ["Model", "Bytes", "Journal", "Simulator", "StoredFormats", "StoryTelling"],
         exclude: ["Stories"]),
     .tests(of: "Ownership", with: ["Model", "Journal", "Placement", "MemoryEngine"]),
     .tests(of: "Partitions", with: ["Model", "Bytes", "Journal", "MemoryEngine", "StoredFormats"]),
