@@ -200,7 +200,9 @@ let tests: [Target] = [
     .tests(
         of: "Membership", with: ["Model", "Bytes", "Journal", "Simulator", "StoredFormats", "StoryTelling"],
         exclude: ["Stories"]),
-    .tests(of: "Ownership", with: ["Model", "Journal", "Placement", "MemoryEngine"]),
+    .tests(
+        of: "Ownership", with: ["Model", "Journal", "Placement", "MemoryEngine", "StoryTelling"],
+        exclude: ["Stories"]),
     .tests(of: "Partitions", with: ["Model", "Bytes", "Journal", "MemoryEngine", "StoredFormats"]),
     .tests(
         of: "Routing",
