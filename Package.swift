@@ -194,7 +194,7 @@ let tests: [Target] = [
     .target(
         name: "StoryTelling", path: "Tests/StoryTelling",
         swiftSettings: settings),
-    .tests(of: "Quotas", with: ["Model"]),
+    .tests(of: "Quotas", with: ["Model", "StoryTelling"], exclude: ["Stories"]),
     .tests(of: "Placement", with: ["Model"]),
     .target(name: "StoredFormats", path: "Tests/StoredFormats", swiftSettings: settings),
     .tests(
