@@ -192,7 +192,7 @@ let tests: [Target] = [
     .tests(of: "Journal", with: ["Model", "Bytes", "MemoryEngine"]),
     .tests(of: "Credentials", with: ["Model", "Bytes", "RegistrationIDs"]),
     .target(
-        name: "StoryTelling", path: "Tests/StoryTelling",
+        name: "StoryTelling", dependencies: ["Model", "Journal", "Partitions"], path: "Tests/StoryTelling",
         swiftSettings: settings),
     .tests(of: "Quotas", with: ["Model", "StoryTelling"], exclude: ["Stories"]),
     .tests(of: "Placement", with: ["Model"]),
@@ -203,7 +203,10 @@ let tests: [Target] = [
     .tests(
         of: "Ownership", with: ["Model", "Journal", "Placement", "MemoryEngine", "StoryTelling"],
         exclude: ["Stories"]),
-    .tests(of: "Partitions", with: ["Model", "Bytes", "Journal", "MemoryEngine", "StoredFormats"]),
+    .tests(
+        of: "Partitions",
+        with: ["Model", "Bytes", "Journal", "Placement", "MemoryEngine", "StoredFormats", "StoryTelling"],
+        exclude: ["OutboxStories"]),
     .tests(
         of: "Routing",
         with: ["Model", "Bytes", "Placement", "Partitions", "Quotas", "StoredFormats"]),
