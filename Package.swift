@@ -209,7 +209,8 @@ let tests: [Target] = [
         exclude: ["OutboxStories"]),
     .tests(
         of: "Routing",
-        with: ["Model", "Bytes", "Placement", "Partitions", "Quotas", "StoredFormats"]),
+        with: ["Model", "Bytes", "Placement", "Partitions", "Quotas", "StoredFormats", "StoryTelling"],
+        exclude: ["StreamStories"]),
     .tests(
         of: "NodeCore",
         with: [
