@@ -32,8 +32,8 @@ public struct QuotaSpender: Sendable {
         case wake(at: MonotonicTime)
     }
 
-    /// The time of one event, and the effects that the spender returns for the event. The caller's array moves
-    /// into the turn and back, because a second reference would copy it.
+    /// The time of one event, and the effects that the spender returns for the event. The caller's array
+    /// moves into the turn and back, because a second reference would copy it.
     private struct Turn {
         let now: MonotonicTime
         var effects: [Effect] = []
