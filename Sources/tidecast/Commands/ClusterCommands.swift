@@ -48,7 +48,7 @@ struct Cluster: ParsableCommand {
 
         func run() throws {
             _ = try connection.call(
-                .POST, "/admin/cluster/drain", ["node": node, "force": force ? "true" : "false"])
+                .POST, "/admin/cluster/drain", body: ["node": node, "force": force ? "true" : "false"])
             guard try hasLeft() else {
                 throw ClientError(
                     "\(node) is still there. It is cordoned: once it has ended, nothing brings it back but"
@@ -91,7 +91,7 @@ struct Cluster: ParsableCommand {
         @Argument(help: "The node's name.") var node: String
 
         func run() throws {
-            _ = try connection.call(.POST, "/admin/cluster/uncordon", ["node": node])
+            _ = try connection.call(.POST, "/admin/cluster/uncordon", body: ["node": node])
             if connection.json { try Output.json(["node": node]) } else { print("\(node) may come back") }
         }
     }
