@@ -191,17 +191,26 @@ let tests: [Target] = [
     .tests(of: "RegistrationIDs", with: ["Model"]),
     .tests(of: "Journal", with: ["Model", "Bytes", "MemoryEngine"]),
     .tests(of: "Credentials", with: ["Model", "Bytes", "RegistrationIDs"]),
-    .tests(of: "Quotas", with: ["Model"]),
+    .target(
+        name: "StoryTelling", dependencies: ["Model", "Journal", "Partitions"], path: "Tests/StoryTelling",
+        swiftSettings: settings),
+    .tests(of: "Quotas", with: ["Model", "StoryTelling"], exclude: ["Stories"]),
     .tests(of: "Placement", with: ["Model"]),
     .target(name: "StoredFormats", path: "Tests/StoredFormats", swiftSettings: settings),
     .tests(
-        of: "Membership", with: ["Model", "Bytes", "Journal", "Simulator", "StoredFormats"],
+        of: "Membership", with: ["Model", "Bytes", "Journal", "Simulator", "StoredFormats", "StoryTelling"],
         exclude: ["Stories"]),
-    .tests(of: "Ownership", with: ["Model", "Journal", "Placement", "MemoryEngine"]),
-    .tests(of: "Partitions", with: ["Model", "Bytes", "Journal", "MemoryEngine", "StoredFormats"]),
+    .tests(
+        of: "Ownership", with: ["Model", "Journal", "Placement", "MemoryEngine", "StoryTelling"],
+        exclude: ["Stories"]),
+    .tests(
+        of: "Partitions",
+        with: ["Model", "Bytes", "Journal", "Placement", "MemoryEngine", "StoredFormats", "StoryTelling"],
+        exclude: ["OutboxStories"]),
     .tests(
         of: "Routing",
-        with: ["Model", "Bytes", "Placement", "Partitions", "Quotas", "StoredFormats"]),
+        with: ["Model", "Bytes", "Placement", "Partitions", "Quotas", "StoredFormats", "StoryTelling"],
+        exclude: ["StreamStories"]),
     .tests(
         of: "NodeCore",
         with: [

@@ -36,7 +36,7 @@ case ${1:-} in
 esac
 
 if [ -e $root/made ]; then
-  echo "setup: everything was made at the first start"
+  echo "setup: the first start made all passwords and certificates"
   exit
 fi
 # An earlier try may have ended half-way; nothing was started on what it left.
@@ -54,4 +54,4 @@ chmod 0755 $root $root/database $root/node
 chown $database:$database $root/database/*
 chown $node:$node $root/node/*
 touch $root/made
-echo "setup: the database's password and the nodes' certificates are made"
+echo "setup: made the database's password and the nodes' certificates"

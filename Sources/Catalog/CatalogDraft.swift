@@ -29,5 +29,5 @@ package struct CatalogDraft {
     }
 
     package static let overtaken = EngineError.refused(
-        "others changed projects at the same time, again and again: nothing was done; try again")
+        "other changes of projects came first in every try: nothing was done; try again")
 }

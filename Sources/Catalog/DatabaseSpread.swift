@@ -73,7 +73,7 @@ package struct DatabaseSpread: Sendable {
         if let bytes = try home.get(.setting, key: DatabaseIdentity.key) {
             let share = try DatabaseIdentity(decoding: bytes).share
             return "--engine names database \(share.number + 1) of \(share.count) of a cluster, and not its"
-                + " home: give --engine the first one, and --further-engine each other, in their order"
+                + " home: give the home to --engine, and the others to --further-engine, in their order"
         }
         // Read before the spread, because a node that makes the cluster just now writes the spread first.
         let hasPartitions = try count > 1 && hasPartitions(home)
@@ -95,7 +95,7 @@ package struct DatabaseSpread: Sendable {
         let count = further.count + 1
         if let mistake = try mistake(home, named: count) { throw NodeError(mistake) }
         guard partitions >= count else {
-            throw NodeError("\(partitions) partitions cannot be spread over \(count) databases")
+            throw NodeError("\(partitions) --partitions are too few for \(count) databases")
         }
         let found = try read(home)
         var spread: DatabaseSpread
@@ -112,7 +112,8 @@ package struct DatabaseSpread: Sendable {
         for (index, engine) in further.enumerated() {
             guard let engine else {
                 guard spread.isMade else {
-                    throw NodeError("all databases must be there when a cluster is made on them")
+                    throw NodeError(
+                        "database \(index + 2) cannot be reached, and making a cluster needs all databases")
                 }
                 continue
             }
@@ -171,8 +172,8 @@ package struct DatabaseSpread: Sendable {
         let isHome = try engine.get(.setting, key: DatabaseSpread.key) != nil
         if isHome || (found == nil && hasPartitions) {
             throw NodeError(
-                "what is named as \(named) is the home of a cluster itself: name an empty database for a new"
-                    + " cluster, or the one that this cluster was made with")
+                "the settings name the home of a cluster as \(named): name an empty database for a new"
+                    + " cluster, or the database that this cluster was made with")
         }
         if found == nil, !isMade { return true }
         if let mistake = identity.mistake(in: found) { throw NodeError(mistake) }

@@ -53,8 +53,8 @@ public struct SecretsKeys: Sendable {
         guard !words.isEmpty, words.count <= SecretsKeys.countMax else {
             throw NodeError(
                 words.isEmpty
-                    ? "no secrets key is there: `tidecast secrets key` makes one"
-                    : "there are at most \(SecretsKeys.countMax) secrets keys")
+                    ? "the secrets key is missing: `tidecast secrets key` makes one"
+                    : "there are \(words.count) secrets keys, and at most \(SecretsKeys.countMax) may be")
         }
         var all: [Key] = []
         for (index, word) in words.enumerated() where index > 0 || word != SecretsKeys.plain {
@@ -71,13 +71,13 @@ public struct SecretsKeys: Sendable {
             }
             let key = Key(material)
             guard !all.contains(where: { $0.id == key.id }) else {
-                throw NodeError("secrets key \(index + 1) stands there twice")
+                throw NodeError("secrets key \(index + 1) is given twice")
             }
             all.append(key)
         }
         guard let first = all.first else {
             throw NodeError(
-                "behind \"\(SecretsKeys.plain)\" the secrets keys are wanted that open what is sealed")
+                "\"\(SecretsKeys.plain)\" must be followed by the secrets keys that open the sealed values")
         }
         self.all = all
         sealing = words[0] == SecretsKeys.plain ? nil : first

@@ -72,7 +72,7 @@ package struct Vault: Sendable {
     }
 
     private func missing(_ name: String) -> String {
-        let how = "give it to every node, by --secrets-key-file or TIDECAST_SECRETS_KEY"
+        let how = "give that key to every node, by --secrets-key-file or TIDECAST_SECRETS_KEY"
         return keys.all.isEmpty
             ? "the server's own keys are sealed under the secrets key \(name), and this server was given"
                 + " none: \(how)"

@@ -68,7 +68,7 @@ public struct CredentialBook: Sendable {
         guard Credential.isLabel(credential.label) else {
             throw CredentialRefusal(
                 .wrong,
-                "A name has at most \(Credential.labelBytesMax) bytes, none of which steer a terminal.")
+                "A name has at most \(Credential.labelBytesMax) bytes and no control characters.")
         }
         try CredentialBook.check(credential.expires, now)
         let isAccount = credential.kind == .serviceAccount
@@ -78,7 +78,8 @@ public struct CredentialBook: Sendable {
                 && $0.state(now: now) == .active
         }
         guard standing < most else {
-            throw CredentialRefusal(.full, "There are \(standing) already, and no more may be: revoke some.")
+            throw CredentialRefusal(
+                .full, "There are \(standing) credentials, the most that may be: revoke some.")
         }
         all[name] = credential
     }
@@ -111,10 +112,10 @@ public struct CredentialBook: Sendable {
         let name = try name(of: id)
         guard let former = all[name], former.state(now: now) == .active else {
             throw CredentialRefusal(
-                .wrong, "The credential \(Credential.id(of: id)) does not count any more.")
+                .wrong, "The credential \(Credential.id(of: id)) is not valid any more.")
         }
         guard (1...CredentialBook.overlapMax).contains(overlap) else {
-            throw CredentialRefusal(.wrong, "The former one may go on for a second to 365 days.")
+            throw CredentialRefusal(.wrong, "The overlap must be from one second to 365 days.")
         }
         let end = WallTime(milliseconds: now.milliseconds + overlap)
         all[name]?.expires = former.expires.map { min($0, end) } ?? end
@@ -133,7 +134,7 @@ public struct CredentialBook: Sendable {
     private static func check(_ end: WallTime?, _ now: WallTime) throws(CredentialRefusal) {
         guard let end else { return }
         guard end > now else {
-            throw CredentialRefusal(.wrong, "The end is past already: revoke what is to end now.")
+            throw CredentialRefusal(.wrong, "The end is in the past: to end the credential now, revoke it.")
         }
         guard end < Credential.endMax else {
             throw CredentialRefusal(.wrong, "The end is beyond the year 9999.")

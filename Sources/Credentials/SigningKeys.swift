@@ -56,7 +56,8 @@ public struct SigningKeys: Hashable, Sendable {
         }
         let kept = Array(verifying(now: now).reversed())
         guard kept.count < SigningKeys.countMax else {
-            throw CredentialRefusal(.full, "There are \(kept.count) keys that verify: wait until some end.")
+            throw CredentialRefusal(
+                .full, "There are \(kept.count) signing keys in use: wait until some end.")
         }
         // Behind the key before, even where a clock that is ahead made that key.
         let from = max(now.milliseconds, kept.last?.from.milliseconds ?? 0) + SigningKeys.announcement
@@ -107,7 +108,9 @@ public enum RegistrationKeyRules {
         to keys: [RegistrationKey], _ material: [UInt8], now: WallTime
     ) throws(CredentialRefusal) -> RegistrationKey {
         let last = keys.map(\.number).max() ?? 0
-        guard last < UInt8.max else { throw CredentialRefusal(.full, "There were 255 registration keys.") }
+        guard last < UInt8.max else {
+            throw CredentialRefusal(.full, "No registration key is left: there were 255.")
+        }
         return RegistrationKey(
             number: last + 1, material: material,
             from: WallTime(milliseconds: now.milliseconds + announcement))

@@ -23,9 +23,7 @@ extension Membership {
     private var brokenInBounds: String? {
         if own.incarnation == 0 { return "the node has no incarnation" }
         if own.incarnation < incarnationTold { return "others were told of a later incarnation of the node" }
-        if own.state != (isLeaving ? .left : .alive) {
-            return "the node takes itself for gone, or does not leave"
-        }
+        if own.state != .alive, !isLeaving { return "the node takes itself for gone" }
         if roster[own.session] != nil { return "the node is among the others" }
         if roster.session(named: own.name) != nil { return "another has the node's name" }
         if roster.count > options.membersMax { return "more members are remembered than may be" }

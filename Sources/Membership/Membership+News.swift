@@ -3,27 +3,24 @@ import Model
 // How news changes what this node believes about each member.
 
 extension Membership {
-    mutating func believe(
-        _ update: Update, isComparison: Bool, from sender: SessionID, _ now: MonotonicTime,
-        _ effects: inout [Effect]
-    ) {
+    mutating func believe(_ update: Update, isComparison: Bool, from sender: SessionID, _ turn: inout Turn) {
         switch update {
-        case .alive(let member): alive(member, now, &effects)
+        case .alive(let member): alive(member, &turn)
         case .suspect(let session, let incarnation, let accuser):
-            suspect(session, incarnation, by: accuser, now, &effects)
+            suspect(session, in: incarnation, by: accuser, &turn)
         case .dead(let session, let incarnation, let accuser):
             // The other half of a cut holds this whole half dead. A comparison's "dead" therefore only makes
             // a suspicion here, which the member can still contradict.
             if isComparison {
-                suspect(session, incarnation, by: sender, now, &effects)
+                suspect(session, in: incarnation, by: sender, &turn)
             } else {
-                dead(session, incarnation, by: accuser, now, &effects)
+                dead(session, in: incarnation, by: accuser, &turn)
             }
-        case .left(let session, _): left(session, now, &effects)
+        case .left(let session, _): left(session, &turn)
         case .fact(let fact):
             guard learn(fact) else { return }
             news.put(.fact(fact.key), Update.fact(fact).encoded)
-            effects.append(.learned(fact))
+            turn.effects.append(.learned(fact))
         }
     }
 
@@ -36,27 +33,27 @@ extension Membership {
 
     // MARK: Alive
 
-    private mutating func alive(_ said: Member, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func alive(_ said: Member, _ turn: inout Turn) {
         guard said.session != own.session else {
             // An incarnation up to the node's own is an echo. A higher one needs a contradiction.
-            if said.incarnation > own.incarnation { contradict(said.incarnation, &effects) }
+            if said.incarnation > own.incarnation { contradict(said.incarnation, &turn) }
             return
         }
         guard said.name != own.name, isNewest(said) else { return }
-        guard var known = roster[said.session] else { return welcome(said, now, &effects) }
+        guard var known = roster[said.session] else { return welcome(said, &turn) }
         guard known.state != .left, said.incarnation > known.incarnation else { return }
         let former = known.state
         known.address = said.address
         known.info = said.info
         known.incarnation = said.incarnation
         known.state = .alive
-        if former != .alive { known.since = now }
+        if former != .alive { known.since = turn.now }
         roster.update(known)
         suspicions[known.session] = nil
-        linkDoubts.contradicted(known.session, now: now)
+        linkDoubts.contradicted(known.session, now: turn.now)
         news.put(.member(known.session), Update.alive(known).encoded)
-        effects.append(.changed(known))
-        if former == .dead { compare(with: known.session, now, &effects) }
+        turn.effects.append(.changed(known))
+        if former == .dead { compare(with: known.session, &turn) }
     }
 
     /// Whether no later process of the same name is known. A former process of a name counts no more.
@@ -65,7 +62,7 @@ extension Membership {
         return newest <= said.session
     }
 
-    private mutating func welcome(_ said: Member, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func welcome(_ said: Member, _ turn: inout Turn) {
         guard roster.count < options.membersMax else { return }
         if var former = roster.session(named: said.name).flatMap({ roster[$0] }) {
             suspicions[former.session] = nil
@@ -74,43 +71,42 @@ extension Membership {
             let roster = roster
             replays.replaced(former.session) { roster[$0] != nil }
             former.state = .left
-            former.since = now
-            effects.append(.changed(former))
+            former.since = turn.now
+            turn.effects.append(.changed(former))
         }
         var member = said
         member.state = .alive
-        member.since = now
+        member.since = turn.now
         let isFirst = roster.count == 0
         roster.insert(member, &random)
         news.put(.member(member.session), Update.alive(member).encoded)
-        effects.append(.changed(member))
-        if isFirst { compare(with: member.session, now, &effects) }
+        turn.effects.append(.changed(member))
+        if isFirst { compare(with: member.session, &turn) }
     }
 
     /// Announces this node with a higher incarnation, and pings some members with the announcement at once: a
     /// suspicion that many nodes share ends early.
-    private mutating func contradict(_ incarnation: UInt32, _ effects: inout [Effect]) {
+    private mutating func contradict(_ incarnation: UInt32, _ turn: inout Turn) {
         guard incarnation < .max else { return }
         incarnationTold = max(incarnationTold, incarnation)
         own.incarnation = max(own.incarnation, incarnation) + 1
         announceSelf()
         let word = Update.alive(own).encoded
         for member in roster.someAlive(options.relays, except: nil, &random) {
-            ping(member.session, member.address, makeSequence(), first: [word], &effects)
+            ping(member.session, at: member.address, number: makeSequence(), first: [word], &turn)
         }
     }
 
     // MARK: Suspect and dead
 
     mutating func suspect(
-        _ session: SessionID, _ incarnation: UInt32, by accuser: SessionID, _ now: MonotonicTime,
-        _ effects: inout [Effect]
+        _ session: SessionID, in incarnation: UInt32, by accuser: SessionID, _ turn: inout Turn
     ) {
         if session == own.session {
             guard !isLeaving, incarnation >= own.incarnation else { return }
             // Another node could not reach this node, so this node may be slow.
             health.worsen(by: 1)
-            return contradict(incarnation, &effects)
+            return contradict(incarnation, &turn)
         }
         guard var member = roster[session], incarnation >= member.incarnation else { return }
         switch member.state {
@@ -120,34 +116,35 @@ extension Membership {
         case .alive:
             member.state = .suspect
             member.incarnation = incarnation
-            member.since = now
+            member.since = turn.now
             roster.update(member)
             suspicions[session] = Suspicion(
-                incarnation: incarnation, by: accuser, since: now, members: roster.count + 1,
+                incarnation: incarnation, by: accuser, since: turn.now, members: roster.count + 1,
                 options: options)
-            effects.append(.changed(member))
+            turn.effects.append(.changed(member))
             // Each node that suspects a member pings the member itself. Otherwise the member's contradiction
             // would reach the node through other nodes only.
-            ping(session, member.address, makeSequence(), first: accusations(member), &effects)
+            ping(session, at: member.address, number: makeSequence(), first: accusations(member), &turn)
         }
         news.put(
             .accusation(session, by: accuser), Update.suspect(session, incarnation, by: accuser).encoded)
     }
 
-    mutating func declareDead(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    mutating func declareDead(_ turn: inout Turn) {
         guard !suspicions.isEmpty else { return }
         for session in suspicions.keys.sorted() {
-            guard let suspicion = suspicions[session], suspicion.deadline(options) <= now else { continue }
-            dead(session, suspicion.incarnation, by: own.session, now, &effects)
+            guard let suspicion = suspicions[session], suspicion.deadline(options) <= turn.now else {
+                continue
+            }
+            dead(session, in: suspicion.incarnation, by: own.session, &turn)
         }
     }
 
     private mutating func dead(
-        _ session: SessionID, _ incarnation: UInt32, by accuser: SessionID, _ now: MonotonicTime,
-        _ effects: inout [Effect]
+        _ session: SessionID, in incarnation: UInt32, by accuser: SessionID, _ turn: inout Turn
     ) {
         if session == own.session {
-            if !isLeaving, incarnation >= own.incarnation { contradict(incarnation, &effects) }
+            if !isLeaving, incarnation >= own.incarnation { contradict(incarnation, &turn) }
             return
         }
         guard var member = roster[session], incarnation >= member.incarnation,
@@ -157,45 +154,45 @@ extension Membership {
         linkDoubts.forget(session)
         member.state = .dead
         member.incarnation = incarnation
-        member.since = now
+        member.since = turn.now
         roster.update(member)
         news.put(.member(session), Update.dead(session, incarnation, by: accuser).encoded)
-        effects.append(.changed(member))
+        turn.effects.append(.changed(member))
     }
 
-    private mutating func left(_ session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func left(_ session: SessionID, _ turn: inout Turn) {
         guard var member = roster[session], member.state != .left else { return }
         suspicions[session] = nil
         linkDoubts.forget(session)
         member.state = .left
-        member.since = now
+        member.since = turn.now
         roster.update(member)
         news.put(.member(session), Update.left(session, member.incarnation).encoded)
-        effects.append(.changed(member))
+        turn.effects.append(.changed(member))
     }
 
     /// A connection that stood and breaks is a reason to suspect, except for a while after the member has
     /// contradicted such a suspicion (`LinkDoubts`).
-    mutating func linkReset(_ session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    mutating func linkReset(_ session: SessionID, _ turn: inout Turn) {
         guard let member = roster[session], member.state == .alive,
-            linkDoubts.suspects(session, now: now)
+            linkDoubts.suspects(session, now: turn.now)
         else { return }
-        suspect(session, member.incarnation, by: own.session, now, &effects)
+        suspect(session, in: member.incarnation, by: own.session, &turn)
     }
 
     // MARK: The engine's table
 
     /// A node in the engine's table is a node to look for. A session that has vanished from the table was
     /// fenced, and no session ever comes back.
-    mutating func merge(_ rows: [Row], _ now: MonotonicTime, _ effects: inout [Effect]) {
+    mutating func merge(_ rows: [Row], _ turn: inout Turn) {
         for row in rows where row.session != own.session && roster[row.session] == nil {
             alive(
                 Member(
                     session: row.session, name: row.name, address: row.address, info: row.info,
-                    incarnation: 0, state: .alive, since: now), now, &effects)
+                    incarnation: 0, state: .alive, since: turn.now), &turn)
         }
         let found = Set(rows.map(\.session))
-        for session in tabled.subtracting(found).sorted() { left(session, now, &effects) }
+        for session in tabled.subtracting(found).sorted() { left(session, &turn) }
         tabled = found
     }
 }

@@ -4,11 +4,9 @@ import Model
 // How this node handles packets, compares everything with others, and looks for lost nodes.
 
 extension Membership {
-    mutating func receive(
-        _ bytes: [UInt8], from address: String, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
+    mutating func receive(_ bytes: [UInt8], from address: String, _ turn: inout Turn) {
         guard bytes.count <= Membership.packetBytesMax else {
-            return effects.append(.malformed("a datagram of \(bytes.count) bytes"))
+            return turn.effects.append(.malformed("a datagram of \(bytes.count) bytes"))
         }
         var reader = ByteReader(bytes)
         let packet: Packet
@@ -17,57 +15,62 @@ extension Membership {
             packet = try Packet(from: &reader)
             if packet.sender == own.session {
                 // The seed is this node itself, under another address.
-                if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
+                seedAnswered(packet.number, turn.now)
                 return
             }
             verdict = judge(try DatagramMark.read(from: &reader), from: packet.sender)
         } catch {
-            return effects.append(.malformed("\(error)"))
+            return turn.effects.append(.malformed("\(error)"))
         }
         switch verdict {
-        case .refused(let refusal): return effects.append(.refused(refusal.rawValue))
+        case .refused(let refusal): return turn.effects.append(.refused(refusal.rawValue))
         case .question:
-            if case .ping(SessionID(0)) = packet.kind, !isLeaving { answer(packet, address, &effects) }
+            if case .ping(SessionID(0)) = packet.kind, !isLeaving { answer(packet, to: address, &turn) }
             return
         case .taken: break
         }
-        guard believeNews(of: packet, reader, now, &effects), !isLeaving else { return }
+        guard believeNews(of: packet, reader, &turn), !isLeaving else { return }
         switch packet.kind {
         case .ping(let target):
             guard target == own.session || target == SessionID(0) else { return }
-            answer(packet, address, &effects)
+            answer(packet, to: address, &turn)
         case .ack:
-            if let seed = seedQuestions.removeValue(forKey: packet.number) { seedAnswers[seed] = now }
-            acknowledged(packet.number, now, &effects)
+            seedAnswered(packet.number, turn.now)
+            acknowledged(packet.number, &turn)
         case .nack: nacked(packet.number)
         case .indirect(let target, let where_):
             if target == own.session {
                 let answer = write(.ack, number: packet.number, first: [], for: packet.sender)
-                effects.append(.datagram(answer, to: address))
+                turn.effects.append(.datagram(answer, to: address))
             } else {
-                relay(packet, to: target, where_, from: address, now, &effects)
+                relay(packet, to: target, at: where_, from: address, &turn)
             }
-        case .sync, .syncAnswer: effects.append(.malformed("a comparison in a datagram"))
+        case .sync, .syncAnswer: turn.effects.append(.malformed("a comparison in a datagram"))
         }
-        recognize(packet.sender, now, &effects)
+        recognize(packet.sender, &turn)
     }
 
-    mutating func receiveStream(_ bytes: [UInt8], _ now: MonotonicTime, _ effects: inout [Effect]) {
-        guard let packet = read(bytes, now, &effects), packet.sender != own.session, !isLeaving else {
+    mutating func receiveStream(_ bytes: [UInt8], _ turn: inout Turn) {
+        guard let packet = read(bytes, &turn), packet.sender != own.session, !isLeaving else {
             return
         }
         switch packet.kind {
         case .ping(let target):
             guard target == own.session else { return }
             let first = answers(to: packet.sender, target)
-            effects.append(
+            turn.effects.append(
                 .stream(write(.ack, number: packet.number, first: first, for: nil), to: packet.sender))
-        case .ack: acknowledged(packet.number, now, &effects)
-        case .sync: effects.append(.stream(everything(.syncAnswer), to: packet.sender))
+        case .ack: acknowledged(packet.number, &turn)
+        case .sync: turn.effects.append(.stream(everything(.syncAnswer), to: packet.sender))
         case .syncAnswer: break
-        case .nack, .indirect: effects.append(.malformed("a datagram's packet on a connection"))
+        case .nack, .indirect: turn.effects.append(.malformed("a datagram's packet on a connection"))
         }
-        recognize(packet.sender, now, &effects)
+        recognize(packet.sender, &turn)
+    }
+
+    /// Notes the answer to a question to a seed, where the number is of one.
+    private mutating func seedAnswered(_ number: UInt32, _ now: MonotonicTime) {
+        if let seed = seedQuestions.removeValue(forKey: number) { seedAnswers[seed] = now }
     }
 
     private mutating func judge(_ mark: DatagramMark?, from sender: SessionID) -> ReplayGuard.Verdict {
@@ -80,11 +83,11 @@ extension Membership {
             isKept: { roster[$0] != nil })
     }
 
-    private mutating func answer(_ packet: Packet, _ address: String, _ effects: inout [Effect]) {
+    private mutating func answer(_ packet: Packet, to address: String, _ turn: inout Turn) {
         guard case .ping(let target) = packet.kind else { return }
         let first = answers(to: packet.sender, target)
         let answer = write(.ack, number: packet.number, first: first, for: packet.sender)
-        effects.append(.datagram(answer, to: address))
+        turn.effects.append(.datagram(answer, to: address))
     }
 
     /// What the answer to a probe says first: the accusation against the prober, and this node's announcement
@@ -96,57 +99,53 @@ extension Membership {
     }
 
     /// Reads a packet that came over a connection, and believes the packet's news.
-    private mutating func read(
-        _ bytes: [UInt8], _ now: MonotonicTime, _ effects: inout [Effect]
-    ) -> Packet? {
+    private mutating func read(_ bytes: [UInt8], _ turn: inout Turn) -> Packet? {
         var reader = ByteReader(bytes)
         do throws(DecodeError) {
             let packet = try Packet(from: &reader)
-            return believeNews(of: packet, reader, now, &effects) ? packet : nil
+            return believeNews(of: packet, reader, &turn) ? packet : nil
         } catch {
-            effects.append(.malformed("\(error)"))
+            turn.effects.append(.malformed("\(error)"))
             return nil
         }
     }
 
     /// Believes a packet's news up to the first update that cannot be read; `false` where there is one.
-    private mutating func believeNews(
-        of packet: Packet, _ news: ByteReader, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) -> Bool {
+    private mutating func believeNews(of packet: Packet, _ news: ByteReader, _ turn: inout Turn) -> Bool {
         var reader = news
         do throws(DecodeError) {
             if packet.sender != own.session {
-                lastHeard = now
-                if isIsolated { judgeIsolation(now, &effects) }
+                lastHeard = turn.now
+                if isIsolated { judgeIsolation(&turn) }
             }
             let isComparison = packet.kind == .sync || packet.kind == .syncAnswer
             while !reader.isAtEnd {
                 guard let update = try Update.decode(from: &reader) else { continue }
-                believe(update, isComparison: isComparison, from: packet.sender, now, &effects)
+                believe(update, isComparison: isComparison, from: packet.sender, &turn)
             }
             return true
         } catch {
-            effects.append(.malformed("\(error)"))
+            turn.effects.append(.malformed("\(error)"))
             return false
         }
     }
 
     /// Compares everything with a sender that this node held dead or does not know.
-    private mutating func recognize(_ sender: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func recognize(_ sender: SessionID, _ turn: inout Turn) {
         if let member = roster[sender], member.state != .dead { return }
-        compare(with: sender, now, &effects)
+        compare(with: sender, &turn)
     }
 
     // MARK: Comparing everything
 
     /// Compares everything with a member, at most once a second over all members.
-    mutating func compare(with session: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]) {
-        if let lastSync, now.since(lastSync) < .seconds(1) { return }
-        lastSync = now
-        effects.append(.stream(everything(.sync), to: session))
+    mutating func compare(with session: SessionID, _ turn: inout Turn) {
+        if let lastSync, turn.now.since(lastSync) < .seconds(1) { return }
+        lastSync = turn.now
+        turn.effects.append(.stream(everything(.sync), to: session))
     }
 
-    mutating func syncRegularly(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    mutating func syncRegularly(_ turn: inout Turn) {
         // Larger clusters compare more rarely, because a comparison is as long as the cluster is large.
         let others = UInt64(roster.count)
         var length = options.syncInterval
@@ -155,15 +154,15 @@ extension Membership {
             length += options.syncInterval
             size *= 2
         }
-        nextSync = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
+        nextSync = turn.now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
         // The node never forgets a dead member that is in the engine's table: the member may come back.
         for member in roster.all
         where member.state == .left || (member.state == .dead && !tabled.contains(member.session)) {
-            if now.since(member.since) > options.memoryOfTheDead { roster.remove(member.session) }
+            if turn.now.since(member.since) > options.memoryOfTheDead { roster.remove(member.session) }
         }
         if let other = roster.someAlive(1, except: nil, &random).first {
-            lastSync = now
-            effects.append(.stream(everything(.sync), to: other.session))
+            lastSync = turn.now
+            turn.effects.append(.stream(everything(.sync), to: other.session))
         }
     }
 
@@ -195,8 +194,8 @@ extension Membership {
     var hasSomebodyToFind: Bool { roster.deadCount > 0 || !seeds.isEmpty }
 
     /// Pings a dead member, or a seed where no member is known to be alive, drawn at random.
-    mutating func heal(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        let length = options.healingInterval
+    mutating func heal(_ turn: inout Turn) {
+        let (now, length) = (turn.now, options.healingInterval)
         nextHealing = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
         var lost = roster.dead.map { ($0.session, $0.address) }
         let isOld = { (time: MonotonicTime) in now.since(time) > length * 60 }
@@ -211,6 +210,6 @@ extension Membership {
             if seedQuestions.count >= options.seedQuestionsMax { seedQuestions = [:] }
             seedQuestions[number] = address
         }
-        ping(session, address, number, first: first, &effects)
+        ping(session, at: address, number: number, first: first, &turn)
     }
 }

@@ -5,19 +5,28 @@ import Model
 extension Membership {
     /// The one probe that is under way.
     struct Probe: Sendable {
-        var target: SessionID
-        var number: UInt32
-        /// When this node asks again (datagrams get lost), asks helpers, and counts the probe as failed.
-        var againAt: MonotonicTime
-        var indirectAt: MonotonicTime
-        var endsAt: MonotonicTime
-        var isAgain = false
-        var isIndirect = false
-        /// Helpers that this node asked, and how many of them reported that they have no answer either.
-        var asked = 0
-        var nacks = 0
+        enum Phase: Sendable {
+            case asked
+            case askedAgain
+            /// `nacks` of the helpers reported that they have no answer either.
+            case indirect(helpers: Int, nacks: Int)
+        }
 
-        var nextStep: MonotonicTime { isIndirect ? endsAt : isAgain ? indirectAt : againAt }
+        let target: SessionID
+        let number: UInt32
+        /// When this node asks again (datagrams get lost), asks helpers, and counts the probe as failed.
+        let againAt: MonotonicTime
+        let indirectAt: MonotonicTime
+        let endsAt: MonotonicTime
+        var phase = Phase.asked
+
+        var nextStep: MonotonicTime {
+            switch phase {
+            case .asked: againAt
+            case .askedAgain: indirectAt
+            case .indirect: endsAt
+            }
+        }
     }
 
     /// A probe that this node makes for another node. `number` is the other node's number for it.
@@ -25,38 +34,42 @@ extension Membership {
         var requester: SessionID
         var address: String
         var number: UInt32
-        var nackAt: MonotonicTime
+        /// When this node reports that it has no answer; `nil` after the report.
+        var nackAt: MonotonicTime?
         var endsAt: MonotonicTime
-        var hasNacked = false
 
-        var nextStep: MonotonicTime { hasNacked ? endsAt : nackAt }
+        var nextStep: MonotonicTime { nackAt ?? endsAt }
     }
 
     // MARK: Own probes
 
-    mutating func advanceProbe(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        if let current = probe {
-            if !current.isAgain, now >= current.againAt { askAgain(current, &effects) }
-            if !current.isIndirect, now >= current.indirectAt { askOthers(now, &effects) }
-            if let current = probe, now >= current.endsAt { fail(current, now, &effects) }
+    mutating func advanceProbe(_ turn: inout Turn) {
+        // A node that wakes late makes several steps at once. Each step moves to a later phase or ends the
+        // probe.
+        while let current = probe, turn.now >= current.nextStep {
+            switch current.phase {
+            case .asked: askAgain(current, &turn)
+            case .askedAgain: askOthers(current, &turn)
+            case .indirect: fail(current, &turn)
+            }
         }
-        if probe == nil, now >= nextProbe { beginProbe(now, &effects) }
+        if probe == nil, turn.now >= nextProbe { beginProbe(&turn) }
     }
 
     /// Nanoseconds from one probe to the next. A node that finds itself slow probes less often, but at least
     /// twice in the time (`isolation`) after which silence means that the node is cut off.
     private var probePeriod: UInt64 { min(health.scaled(options.probeInterval), options.isolation / 2) }
 
-    private mutating func beginProbe(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func beginProbe(_ turn: inout Turn) {
         let period = probePeriod
-        nextProbe = now.advanced(by: period)
+        nextProbe = turn.now.advanced(by: period)
         guard let target = roster.next(&random) else { return }
         let number = makeSequence()
         let patience = min(health.scaled(options.ackTimeout), period)
         probe = Probe(
-            target: target.session, number: number, againAt: now.advanced(by: patience / 2),
-            indirectAt: now.advanced(by: patience), endsAt: nextProbe)
-        ping(target.session, target.address, number, first: accusations(target), &effects)
+            target: target.session, number: number, againAt: turn.now.advanced(by: patience / 2),
+            indirectAt: turn.now.advanced(by: patience), endsAt: nextProbe)
+        ping(target.session, at: target.address, number: number, first: accusations(target), &turn)
     }
 
     /// The accusation that a packet to a member carries first, so that it can contradict (Lifeguard §IV-C).
@@ -69,14 +82,14 @@ extension Membership {
         }
     }
 
-    private mutating func askAgain(_ current: Probe, _ effects: inout [Effect]) {
-        probe?.isAgain = true
+    private mutating func askAgain(_ current: Probe, _ turn: inout Turn) {
+        probe?.phase = .askedAgain
         guard let target = roster[current.target] else { return }
-        ping(target.session, target.address, current.number, first: accusations(target), &effects)
+        ping(target.session, at: target.address, number: current.number, first: accusations(target), &turn)
     }
 
-    private mutating func askOthers(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        guard var current = probe, let target = roster[current.target] else {
+    private mutating func askOthers(_ current: Probe, _ turn: inout Turn) {
+        guard let target = roster[current.target] else {
             probe = nil
             return
         }
@@ -85,85 +98,86 @@ extension Membership {
             let packet = write(
                 .indirect(target.session, address: target.address), number: current.number, first: [],
                 for: helper.session)
-            effects.append(.datagram(packet, to: helper.address))
+            turn.effects.append(.datagram(packet, to: helper.address))
         }
         // A network may drop datagrams and pass connections: a node that answers over one is not dead.
-        effects.append(
+        turn.effects.append(
             .stream(
                 write(
                     .ping(target.session), number: current.number, first: accusations(target), for: nil),
                 to: target.session))
-        current.isIndirect = true
-        current.asked = helpers.count
-        probe = current
+        probe?.phase = .indirect(helpers: helpers.count, nacks: 0)
     }
 
-    private mutating func fail(_ current: Probe, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func fail(_ current: Probe, _ turn: inout Turn) {
         probe = nil
-        // Each helper that did not even report a missing answer is a sign that this node hears nothing.
-        health.worsen(by: current.asked > 0 ? current.asked - current.nacks : 1)
+        if case .indirect(let helpers, let nacks) = current.phase, helpers > 0 {
+            // Each helper that did not even report a missing answer is a sign that this node hears nothing.
+            health.worsen(by: helpers - nacks)
+        } else {
+            health.worsen(by: 1)
+        }
         guard let member = roster[current.target], member.state == .alive || member.state == .suspect else {
             return
         }
-        suspect(member.session, member.incarnation, by: own.session, now, &effects)
+        suspect(member.session, in: member.incarnation, by: own.session, &turn)
     }
 
-    mutating func acknowledged(_ number: UInt32, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    mutating func acknowledged(_ number: UInt32, _ turn: inout Turn) {
         if let current = probe, current.number == number {
             probe = nil
             health.improve()
         } else if let relay = relays.removeValue(forKey: number) {
-            answer(.ack, relay, &effects)
+            answer(.ack, for: relay, &turn)
         }
     }
 
     mutating func nacked(_ number: UInt32) {
-        if let current = probe, current.number == number {
-            probe?.nacks = min(current.asked, current.nacks + 1)
-        }
+        guard let current = probe, current.number == number,
+            case .indirect(let helpers, let nacks) = current.phase
+        else { return }
+        probe?.phase = .indirect(helpers: helpers, nacks: min(helpers, nacks + 1))
     }
 
     // MARK: For others
 
     mutating func relay(
-        _ packet: Packet, to target: SessionID, _ address: String, from requester: String,
-        _ now: MonotonicTime, _ effects: inout [Effect]
+        _ packet: Packet, to target: SessionID, at address: String, from requester: String, _ turn: inout Turn
     ) {
         guard relays.count < options.relaysMax else { return }
         let number = makeSequence()
         relays[number] = Relay(
             requester: packet.sender, address: requester, number: packet.number,
-            nackAt: now.advanced(by: options.ackTimeout * 4 / 5),
-            endsAt: now.advanced(by: options.ackTimeout * 4))
+            nackAt: turn.now.advanced(by: options.ackTimeout * 4 / 5),
+            endsAt: turn.now.advanced(by: options.ackTimeout * 4))
         let known = roster[target].map(accusations) ?? []
-        ping(target, address, number, first: known, &effects)
+        ping(target, at: address, number: number, first: known, &turn)
     }
 
-    mutating func nackForRelays(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    mutating func nackForRelays(_ turn: inout Turn) {
         for number in relays.keys.sorted() {
             guard let relay = relays[number] else { continue }
-            if now >= relay.endsAt {
+            if turn.now >= relay.endsAt {
                 relays[number] = nil
-            } else if !relay.hasNacked, now >= relay.nackAt {
-                relays[number]?.hasNacked = true
-                answer(.nack, relay, &effects)
+            } else if let nackAt = relay.nackAt, turn.now >= nackAt {
+                relays[number]?.nackAt = nil
+                answer(.nack, for: relay, &turn)
             }
         }
     }
 
-    private mutating func answer(_ kind: Packet.Kind, _ relay: Relay, _ effects: inout [Effect]) {
+    private mutating func answer(_ kind: Packet.Kind, for relay: Relay, _ turn: inout Turn) {
         let packet = write(kind, number: relay.number, first: [], for: relay.requester)
-        effects.append(.datagram(packet, to: relay.address))
+        turn.effects.append(.datagram(packet, to: relay.address))
     }
 
     // MARK: Packets
 
     mutating func ping(
-        _ target: SessionID, _ address: String, _ number: UInt32, first: [[UInt8]],
-        _ effects: inout [Effect]
+        _ target: SessionID, at address: String, number: UInt32, first: [[UInt8]], _ turn: inout Turn
     ) {
         let packet = write(.ping(target), number: number, first: first, for: target)
-        effects.append(.datagram(packet, to: address))
+        turn.effects.append(.datagram(packet, to: address))
     }
 
     /// A packet with as much news as there is room for. A datagram names the process that it is for (session

@@ -17,6 +17,12 @@ import Model
 ///
 /// Membership has no I/O, no clock and no randomness of its own: events and the time come in, effects go out.
 public struct Membership: Sendable {
+    /// The time of one event, and the effects that the node returns for the event.
+    struct Turn {
+        let now: MonotonicTime
+        var effects: [Effect] = []
+    }
+
     public let options: Options
     var random: SeededGenerator
     var own: Member
@@ -38,7 +44,6 @@ public struct Membership: Sendable {
     var replays: ReplayGuard
     /// The number of the last datagram.
     private var lastNumber: UInt64 = 0
-    var isLeaving = false
     /// When this node last heard another node.
     var lastHeard: MonotonicTime
     private(set) var isIsolated = false
@@ -93,43 +98,53 @@ public struct Membership: Sendable {
     public var localHealth: Int { health.score }
 
     public mutating func handle(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
+        var turn = Turn(now: now)
+        // The caller's array moves into the turn and back: a second reference would copy it.
+        swap(&turn.effects, &effects)
+        handle(event, &turn)
+        arm(&turn)
+        swap(&turn.effects, &effects)
+        checkInvariants()
+    }
+
+    private mutating func handle(_ event: Event, _ turn: inout Turn) {
         switch event {
-        case .woke: tick(now, &effects)
-        case .datagram(let bytes, let from): receive(bytes, from: from, now, &effects)
-        case .stream(let bytes): receiveStream(bytes, now, &effects)
-        case .linkReset(let session): linkReset(session, now, &effects)
+        case .woke: tick(&turn)
+        case .datagram(let bytes, let from): receive(bytes, from: from, &turn)
+        case .stream(let bytes): receiveStream(bytes, &turn)
+        case .linkReset(let session): linkReset(session, &turn)
         case .seeds(let addresses): seeds = addresses.filter { $0 != own.address }
-        case .table(let rows): merge(rows, now, &effects)
+        case .table(let rows): merge(rows, &turn)
         case .publish(let fact):
             if learn(fact) { news.put(.fact(fact.key), Update.fact(fact).encoded) }
         case .describe(let info):
-            guard info != own.info else { break }
+            guard info != own.info else { return }
             own.info = info
             // A process of the cluster may have named the highest incarnation: this must not overflow.
             own.incarnation = max(own.incarnation, own.incarnation &+ 1)
             announceSelf()
-        case .leave: leave(now, &effects)
+        case .leave: leave(&turn)
         }
-        arm(now, &effects)
-        checkInvariants()
     }
+
+    var isLeaving: Bool { own.state == .left }
 
     // MARK: Time
 
-    private mutating func tick(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        if let planned = armed, planned <= now {
+    private mutating func tick(_ turn: inout Turn) {
+        if let planned = armed, planned <= turn.now {
             armed = nil
-            let late = now.since(planned)
+            let late = turn.now.since(planned)
             // This node slept, and must not blame others for answers that it missed.
-            if late >= options.ackTimeout { excuse(late, now) }
+            if late >= options.ackTimeout { excuse(late, turn.now) }
         }
         guard !isLeaving else { return }
-        advanceProbe(now, &effects)
-        nackForRelays(now, &effects)
-        declareDead(now, &effects)
-        judgeIsolation(now, &effects)
-        if now >= nextHealing { heal(now, &effects) }
-        if now >= nextSync { syncRegularly(now, &effects) }
+        advanceProbe(&turn)
+        nackForRelays(&turn)
+        declareDead(&turn)
+        judgeIsolation(&turn)
+        if turn.now >= nextHealing { heal(&turn) }
+        if turn.now >= nextSync { syncRegularly(&turn) }
     }
 
     private mutating func excuse(_ late: UInt64, _ now: MonotonicTime) {
@@ -140,23 +155,23 @@ public struct Membership: Sendable {
         for session in suspicions.keys { suspicions[session]?.prolong(by: late) }
     }
 
-    private mutating func arm(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func arm(_ turn: inout Turn) {
         guard !isLeaving else { return }
         var next = min(probe?.nextStep ?? nextProbe, nextSync)
         if hasSomebodyToFind { next = min(next, nextHealing) }
         for suspicion in suspicions.values { next = min(next, suspicion.deadline(options)) }
         for relay in relays.values { next = min(next, relay.nextStep) }
-        if let armed, armed <= next, armed > now { return }
+        if let armed, armed <= next, armed > turn.now { return }
         armed = next
-        effects.append(.wake(at: next))
+        turn.effects.append(.wake(at: next))
     }
 
     /// Counts this node as cut off where it hears no other node, although some that it knows have not left.
-    mutating func judgeIsolation(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        let isAlone = roster.count > roster.goneCount && now.since(lastHeard) >= options.isolation
+    mutating func judgeIsolation(_ turn: inout Turn) {
+        let isAlone = roster.count > roster.goneCount && turn.now.since(lastHeard) >= options.isolation
         guard isAlone != isIsolated else { return }
         isIsolated = isAlone
-        effects.append(.isolated(isAlone))
+        turn.effects.append(.isolated(isAlone))
     }
 
     mutating func makeSequence() -> UInt32 {
@@ -171,14 +186,13 @@ public struct Membership: Sendable {
 
     mutating func announceSelf() { news.put(.member(own.session), Update.alive(own).encoded) }
 
-    private mutating func leave(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func leave(_ turn: inout Turn) {
         guard !isLeaving else { return }
-        isLeaving = true
         own.state = .left
         let word = Update.left(own.session, own.incarnation).encoded
         news.put(.member(own.session), word)
         for member in roster.someAlive(options.relays * 2, except: nil, &random) {
-            ping(member.session, member.address, makeSequence(), first: [word], &effects)
+            ping(member.session, at: member.address, number: makeSequence(), first: [word], &turn)
         }
     }
 

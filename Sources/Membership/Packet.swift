@@ -91,10 +91,10 @@ enum Update: Sendable {
             out.string(member.info.prefix(Update.infoBytesMax))
         case .suspect(let session, let incarnation, let accuser):
             kind = 2
-            out.accusation(session, incarnation, accuser)
+            out.accusation(session, incarnation, by: accuser)
         case .dead(let session, let incarnation, let accuser):
             kind = 3
-            out.accusation(session, incarnation, accuser)
+            out.accusation(session, incarnation, by: accuser)
         case .left(let session, let incarnation):
             kind = 4
             out.u64(session.rawValue)
@@ -144,10 +144,10 @@ enum Update: Sendable {
 }
 
 extension ByteWriter {
-    fileprivate mutating func accusation(_ session: SessionID, _ incarnation: UInt32, _ by: SessionID) {
+    fileprivate mutating func accusation(_ session: SessionID, _ incarnation: UInt32, by accuser: SessionID) {
         u64(session.rawValue)
         u32(incarnation)
-        u64(by.rawValue)
+        u64(accuser.rawValue)
     }
 }
 

@@ -70,11 +70,12 @@ final class CertificateKeeper: Sendable {
                 about["ends"] = "\(end.formatted(.iso8601))"
                 log.info("a new certificate is in use", metadata: about)
             case .unchanged:
-                log.info("the certificate is the same as before", metadata: about)
+                log.info("the certificate has not changed", metadata: about)
             case .refused(let reason):
                 refused.add(1, ordering: .relaxed)
                 about["reason"] = "\(reason)"
-                log.error("a new certificate cannot be used; the one before goes on", metadata: about)
+                log.error(
+                    "a new certificate cannot be used: the former certificate stays in use", metadata: about)
             }
         }
     }

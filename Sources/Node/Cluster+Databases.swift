@@ -38,7 +38,7 @@ struct DatabaseConnections: Sendable {
 
     static func clusterEngine(_ engine: any Engine) throws(EngineError) -> any ClusterEngine {
         guard let engine = engine as? any ClusterEngine else {
-            throw .refused("the engine is not one of clusters")
+            throw .refused("this engine cannot store a cluster")
         }
         return engine
     }
@@ -152,7 +152,7 @@ extension Cluster {
             case .success(let loaded):
                 if let error = loaded.unreadableQuotas {
                     self.log.error(
-                        "what is left of quotas cannot be read: they begin empty",
+                        "the stored buckets of quotas cannot be read: the buckets begin empty",
                         metadata: ["partition": "\(id.rawValue)", "error": "\(error)"])
                 }
                 box.post(.engine(.loaded(loaded.partition, epoch, quotas: loaded.quotas)))

@@ -13,7 +13,7 @@ extension Cluster {
             log.info("members", metadata: ["names": "\(names.joined(separator: ","))"])
         case .stranger(let name, let reason):
             log.error(
-                "a node is not understood, and counts as none: go from one version to the next in steps",
+                "a node is not understood, and is no member: upgrade from one version to the next in steps",
                 metadata: ["node": "\(name)", "reason": "\(reason)"])
         case .status(let status): log.info("status", metadata: ["status": "\(status)"])
         case .fenced(let session):
@@ -22,12 +22,13 @@ extension Cluster {
         case .notFenced(let session, let reason):
             if changesTold.pass("not fenced \(session.rawValue)", now: Clock.monotonic()) != nil {
                 log.warning(
-                    "a session could not be fenced: it is tried again",
+                    "a session could not be fenced: this node tries again",
                     metadata: ["session": "\(session.rawValue)", "error": "\(reason)"])
             }
         case .notTaken(let id, let reason):
             log.warning(
-                "a partition was not taken", metadata: ["partition": "\(id.rawValue)", "error": "\(reason)"])
+                "this node could not take a partition",
+                metadata: ["partition": "\(id.rawValue)", "error": "\(reason)"])
         case .ready: log.notice("ready")
         case .notReady(let reason): log.warning("not ready", metadata: ["reason": "\(reason)"])
         case .databaseAway(let number, let reason):
@@ -38,7 +39,7 @@ extension Cluster {
             log.notice("a database is back", metadata: ["database": "\(number + 1)"])
         case .clockDiffers(let ahead):
             log.error(
-                "this machine's clock and the database's are apart: let both follow the same time (NTP)",
+                "this machine's clock and the database's differ: let both follow the same time (NTP)",
                 metadata: ["secondsAhead": "\(ahead / 1000)"])
         case .linkDown(let name, let address, let reason, let isLeaving):
             log.log(
@@ -48,12 +49,12 @@ extension Cluster {
             shared.counters.peersCutOff.add(1, ordering: .relaxed)
             if changesTold.pass("cut off \(name)", now: Clock.monotonic()) != nil {
                 log.warning(
-                    "a connection is ended, and what waits on it is asked again",
+                    "a connection to a node is closed: this node asks again for what waited on it",
                     metadata: ["node": "\(name)", "reason": "\(reason)"])
             }
         case .linkUp(let name, let nanoseconds):
             log.notice(
-                "a node is reached again",
+                "a node can be reached over TCP again",
                 metadata: ["node": "\(name)", "seconds": "\(nanoseconds / .seconds(1))"])
         case .member, .isolated, .malformedGossip, .refusedGossip, .silentSeed: tellOfGossip(note)
         }
@@ -63,11 +64,11 @@ extension Cluster {
         switch note {
         case .member(let member): tell(member)
         case .isolated(let isAlone):
-            let line = isAlone ? "no other node is heard" : "others are heard again"
+            let line = isAlone ? "this node hears no other node" : "this node hears other nodes again"
             if changesTold.pass(line, now: Clock.monotonic()) != nil { log.warning("\(line)") }
         case .malformedGossip(let reason):
             shared.counters.gossipRefused.add(1, ordering: .relaxed)
-            log.warning("gossip that makes no sense", metadata: ["reason": "\(reason)"])
+            log.warning("gossip could not be read", metadata: ["reason": "\(reason)"])
         case .refusedGossip(let reason):
             shared.counters.gossipRepeated.add(1, ordering: .relaxed)
             // Networks double datagrams, and a process that starts again hears datagrams for its former
@@ -76,7 +77,7 @@ extension Cluster {
             log.notice("gossip was refused", metadata: ["reason": "\(reason)"])
         case .silentSeed(let address):
             log.warning(
-                "nobody of this cluster answers at a --join address: another cluster's, or closed for UDP?",
+                "no node of this cluster answers at a --join address: check the address, and that UDP passes",
                 metadata: ["address": "\(address)"])
         default: break
         }

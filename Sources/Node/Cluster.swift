@@ -147,7 +147,9 @@ final class Cluster: @unchecked Sendable {
         case .view(let next): view.withLock { $0 = next }
         case .endInOrder: NodeShared.endInOrder()
         case .stepDown:
-            shared.stop("the session was fenced: others have taken over; the process starts anew")
+            shared.stop(
+                "another node fenced this node's session: the process ends, and its supervisor starts it"
+            )
         case .left:
             for tell in whenLeft { tell() }
             whenLeft = []

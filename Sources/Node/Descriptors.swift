@@ -49,7 +49,7 @@ struct Gates: Sendable {
     func tellCut(_ log: Logger) {
         guard plan.isCut else { return }
         log.warning(
-            "fewer connections than asked for: the process may have too few descriptors",
+            "the process has too few descriptors for the connections that were asked for",
             metadata: ["connections": "\(plan.clients)", "descriptors": "\(limit)"])
     }
 }
@@ -69,7 +69,10 @@ private final class ToldNotices: Sendable {
             case .outOfDescriptors(let reason):
                 ("no connection can be accepted: the listener pauses", ["reason": "\(reason)"])
             case .tooManyOfAddress(let address):
-                ("connections of one address were refused: it has too many", ["address": "\(address)"])
+                (
+                    "connections of one address were refused: the address has too many",
+                    ["address": "\(address)"]
+                )
             }
         let key = "\(whose) \(line)"
         guard let withheld = told.withLock({ $0.pass(key, now: Clock.monotonic()) }) else { return }

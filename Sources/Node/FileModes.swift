@@ -24,7 +24,7 @@ public enum FileModes {
         else { return nil }
         let mode = String(status.st_mode & 0o777, radix: 8)
         return "\(kind.what)\(path) can be \(reason) by others on this machine (mode 0\(mode)):"
-            + " chmod \(kind.mode) \(path), or \(way) where nobody else is, as in a container"
+            + " run chmod \(kind.mode) \(path), or give \(way) where the machine has no other users"
     }
 
     /// `nil` where only the owner reads and writes it. A group may also read a file of root: so an operator

@@ -178,7 +178,7 @@ extension Node {
                 shared.cluster?.tell(.link(processID, loop: loop, LinkReport(report)))
             })
         guard let key = GreetingKey(gossipKey: gossipKey, cluster: clusterID) else {
-            throw NodeError("libcrypto derives no key from the cluster's")
+            throw NodeError("libcrypto could not derive a key from the cluster's key")
         }
         let isSharingAllowed = settings.allowsSharedPeerCert
         let trust = PeerTrust(

@@ -37,8 +37,8 @@ extension Node {
             guard now == first else {
                 let address = Ownership.NodeInfo(decoding: now.info)?.peer ?? "another address"
                 throw NodeError(
-                    "a node named \(name) is running already, at \(address): give this one a --node of its own,"
-                        + " or end the other first")
+                    "a node named \(name) is running already, at \(address): give this node another --node,"
+                        + " or end the other node first")
             }
         }
     }

@@ -97,7 +97,7 @@ extension Node {
         let count = try Catalog.sealAnew(engine, vault, by: author, now: Clock.now().wall)
         guard count > 0 else { return }
         log.notice(
-            "secrets were sealed anew",
+            "stored secrets were sealed again",
             metadata: ["count": "\(count)", "how": "\(vault.description)"])
     }
 
@@ -110,7 +110,7 @@ extension Node {
             do {
                 return try body()
             } catch EngineError.refused(let reason) {
-                log.warning("joining is tried again", metadata: ["reason": "\(reason)"])
+                log.warning("the node could not join, and tries again", metadata: ["reason": "\(reason)"])
                 usleep(pauseMicroseconds)
             }
         }
@@ -148,7 +148,7 @@ extension Node {
         }
         for loss in generation.losses {
             log.error(
-                "the database is not the one of before: what it acknowledged last may be lost",
+                "the database failed over, was restored or was replaced: its last records may be lost",
                 metadata: [
                     "database": "\(loss.database + 1)",
                     "timeline": "\(loss.former.timeline) to \(loss.now.timeline)",
@@ -162,7 +162,9 @@ extension Node {
         try seal(engine, configuration, log: log)
         let contents = try Catalog.load(engine, Vault(configuration.secrets))
         guard !contents.cordoned.contains(configuration.name) else {
-            throw NodeError("\(configuration.name) was drained while it began: it stays out of the cluster")
+            throw NodeError(
+                "\(configuration.name) was drained while it started, and stays out of the cluster until"
+                    + " `tidecast cluster uncordon \(configuration.name)`")
         }
         for other in further {
             if let last = try other?.lastSession() { try engine.skipSessions(through: last) }
@@ -201,6 +203,6 @@ extension Node {
         let whose = configuration.cluster == nil ? "the data folder" : "the cluster"
         throw NodeError(
             "\(whose) has \(existing) partitions, and their number never changes: leave out"
-                + " --partitions, or say \(existing)")
+                + " --partitions, or give \(existing)")
     }
 }

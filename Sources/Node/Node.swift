@@ -234,7 +234,7 @@ public final class Node: Sendable {
 extension Node {
     /// Reads all certificates again, of listeners and between nodes; open connections keep the former ones.
     public func readCertificates() {
-        guard let certificates else { return log.info("there are no certificates to be read anew") }
+        guard let certificates else { return log.info("there are no certificates to read again") }
         certificates.look(isAsked: true)
     }
 
@@ -261,7 +261,7 @@ extension Node {
             }
         } catch {
             shared.log.warning(
-                "what is left of the quotas could not be written", metadata: ["error": "\(error)"])
+                "the buckets of quotas could not be stored", metadata: ["error": "\(error)"])
         }
     }
 }

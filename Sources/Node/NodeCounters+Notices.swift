@@ -11,16 +11,16 @@ extension NodeCounters {
         case .bodiesGone(let count):
             bodiesGone.add(count, ordering: .relaxed)
             log.error(
-                "\(count) messages that devices wait for are not in the journal any more; the devices are told",
+                "the journal lacks the bodies of \(count) waiting messages; their devices are told",
                 metadata: place)
         case .clockLeapt(let milliseconds):
             clockLeaps.add(1, ordering: .relaxed)
             log.error(
-                "the wall clock is \(milliseconds) ms ahead of the monotonic one: nothing expires until they agree",
+                "the wall clock is \(milliseconds) ms ahead of the monotonic clock: nothing expires now",
                 metadata: place)
         case .journalRefuses, .journalTakes: break
         case .clockAgrees:
-            log.notice("the wall clock agrees with the monotonic one again", metadata: place)
+            log.notice("the wall clock agrees with the monotonic clock again", metadata: place)
         }
     }
 }

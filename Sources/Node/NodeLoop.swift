@@ -210,7 +210,7 @@ final class NodeLoop: @unchecked Sendable {
         case .fingerprintsDiffer(let id, let with):
             counters.fingerprintDifferences.add(1, ordering: .relaxed)
             log.error(
-                "the members of a pair of partitions differ",
+                "two partitions count different members",
                 metadata: ["partition": "\(id.rawValue)", "with": "\(with.rawValue)"])
         }
     }

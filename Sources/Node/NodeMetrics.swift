@@ -16,7 +16,7 @@ final class NodeMetrics: Sendable {
     init() {
         requestSeconds = registry.histogram(
             "tidecast_operation_seconds", "From a request's last byte to its answer.", scale: .seconds)
-        registry.info("tidecast_build_info", "What runs.", labels: [("version", Release.version)])
+        registry.info("tidecast_build_info", "The version that runs.", labels: [("version", Release.version)])
         registry.gauge(
             "tidecast_resident_bytes", "Resident memory of the process.", read: { NodeMetrics.resident() })
     }
@@ -44,13 +44,14 @@ final class NodeMetrics: Sendable {
             read: { Double(counters.fingerprintDifferences.load(ordering: .relaxed)) })
         registry.gauge(
             "tidecast_partitions_quarantined",
-            "Partitions whose journals cannot be folded, so not served here.",
+            "Partitions of this node that are quarantined, so not served.",
             read: { Double(shared.quarantined.count) })
         registry.gauge(
             "tidecast_partitions_refused", "Partitions whose records the engine refuses at the moment.",
             read: { Double(shared.refusals.count) })
         registry.counter(
-            "tidecast_bodies_gone_total", "Messages that waited and are not in the journal any more.",
+            "tidecast_bodies_gone_total",
+            "Messages that waited for a device and whose bodies are not in the journal.",
             read: { Double(counters.bodiesGone.load(ordering: .relaxed)) })
         registry.counter(
             "tidecast_clock_leaps_total", "Times that a partition found the wall clock to have leapt.",
@@ -63,7 +64,7 @@ final class NodeMetrics: Sendable {
             read: { Double(counters.refusedBehind.load(ordering: .relaxed)) })
         registry.counter(
             "tidecast_messages_left_out_total",
-            "What was not handed to an event loop that is full, to be said again.",
+            "Messages left out of an event loop's full inbox; their senders ask again.",
             read: { Double(counters.leftOut.load(ordering: .relaxed)) })
         watchJournal(shared.engines)
     }
@@ -117,14 +118,14 @@ final class NodeMetrics: Sendable {
             "tidecast_databases_away", "Databases of the cluster, the home aside, that do not answer.",
             read: { Double(shared.cluster?.current.away.count ?? 0) })
         registry.gauge(
-            "tidecast_peer_links_down", "Other nodes to which this one has no connection.",
+            "tidecast_peer_links_down", "Other nodes to which this node has no connection.",
             read: { Double(shared.cluster?.current.linksDown.count ?? 0) })
         registry.counter(
             "tidecast_peer_frames_lost_total", "Frames that could not be handed to a connection.",
             read: { Double(counters.peerMessagesLost.load(ordering: .relaxed)) })
         registry.counter(
             "tidecast_peer_cut_off_total",
-            "Connections that were ended because the other node did not take what it was sent.",
+            "Connections that this node closed because the other node did not read its frames.",
             read: { Double(counters.peersCutOff.load(ordering: .relaxed)) })
         registry.counter(
             "tidecast_peer_refused_total", "Connections refused and frames that could not be read.",
@@ -136,14 +137,14 @@ final class NodeMetrics: Sendable {
             "tidecast_gossip_sent_total", "Datagrams of gossip that were sent.",
             read: { Double(counters.gossipSent.load(ordering: .relaxed)) })
         registry.counter(
-            "tidecast_gossip_received_total", "Datagrams of gossip of this cluster that came.",
+            "tidecast_gossip_received_total", "Datagrams of gossip of this cluster that were received.",
             read: { Double(counters.gossipReceived.load(ordering: .relaxed)) })
         registry.counter(
-            "tidecast_gossip_refused_total", "Datagrams that were not of this cluster or made no sense.",
+            "tidecast_gossip_refused_total", "Datagrams that were not of this cluster or could not be read.",
             read: { Double(counters.gossipRefused.load(ordering: .relaxed)) })
         registry.counter(
             "tidecast_gossip_replayed_total",
-            "Datagrams of gossip of this cluster that came before, or may have, and were not believed.",
+            "Datagrams of gossip of this cluster that were refused as repeats or possible repeats.",
             read: { Double(counters.gossipRepeated.load(ordering: .relaxed)) })
         registry.gauge(
             "tidecast_gossip_suspects", "Nodes that gossip suspects or holds dead, as this node sees it.",
@@ -162,15 +163,15 @@ final class NodeMetrics: Sendable {
         for files in keeper.files {
             registry.gauge(
                 "tidecast_tls_certificate_not_after_seconds",
-                "When the certificate that is shown ends, in seconds since 1970.", labels: [("file", files.chain)],
+                "When the certificate in use ends, in seconds since 1970.", labels: [("file", files.chain)],
                 read: { keeper.notAfter(files) })
         }
         registry.counter(
-            "tidecast_tls_reloads_total", "Certificates that were taken while the server ran.",
+            "tidecast_tls_reloads_total", "New certificates that the running server took into use.",
             read: { Double(keeper.taken.load(ordering: .relaxed)) })
         registry.counter(
             "tidecast_tls_reloads_failed_total",
-            "New certificates that could not be used; the one before goes on.",
+            "New certificates that could not be used; the former certificate stays in use.",
             read: { Double(keeper.refused.load(ordering: .relaxed)) })
     }
 
@@ -214,7 +215,7 @@ final class NodeMetrics: Sendable {
             read: { Double(fairness.refused.load(ordering: .relaxed)) })
         registry.histogram(
             "tidecast_request_turns_waited",
-            "Turns for which a request waited that was not handled at once; without projects that are held.",
+            "Turns that a request waited, where it was not handled at once; without held projects.",
             read: {
                 let (counts, sum) = fairness.turnsWaited
                 return ReadHistogram(

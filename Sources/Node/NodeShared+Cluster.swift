@@ -101,7 +101,7 @@ extension NodeShared {
         return Set(names).subtracting(present).sorted().map { .text($0) }
     }
 
-    static let alone = APIFailure.precondition("This node is on its own, in no cluster.")
+    static let alone = APIFailure.precondition("This node is not part of a cluster.")
 
     struct DrainRefusal: Error {
         var response: HTTPResponse
@@ -119,7 +119,7 @@ extension NodeShared {
             throw DrainRefusal(
                 response: APIFailure.precondition(
                     "\(member.name) is the last shard: without it no partition has an owner, and no request is"
-                        + " served. Start another shard first, or say --force."))
+                        + " served. Start another shard first, or give --force."))
         }
     }
 

@@ -69,7 +69,7 @@ final class NodeShared: Sendable {
     private let doubting = Mutex<Set<Int>>([])
     private var clockReason: String? {
         doubting.withLock(\.isEmpty)
-            ? nil : "the wall clock leapt against the monotonic one: nothing expires until they agree"
+            ? nil : "the wall clock leapt against the monotonic clock: nothing expires until they agree"
     }
     func doubtsClock(_ isDoubted: Bool, loop: Int) {
         let (was, are) = doubting.withLock { loops in

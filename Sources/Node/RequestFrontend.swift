@@ -353,7 +353,7 @@ extension RequestFrontend: LoopHost {
     /// `refusal` is the answer to a stream that has not begun.
     private func end(
         _ stream: UInt64, _ last: [UInt8],
-        refusal: Refusal = .unavailable("the partition is served anew")
+        refusal: Refusal = .unavailable("a new owner serves the partition")
     ) {
         guard let responder = responders.removeValue(forKey: stream) else { return }
         if responder.hasBegun {

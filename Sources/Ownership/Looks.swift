@@ -4,7 +4,7 @@ import Model
 /// others (rule: leases-only-save-moves).
 ///
 /// Where every commit takes seconds, each node renews its lease seconds apart. So the patience is a lease and
-/// the time that the slowest of the last looks took.
+/// the time that the slowest of the last looks took, unless only one of them was slow.
 struct Looks {
     private enum Phase {
         case waiting(until: MonotonicTime)
@@ -19,6 +19,7 @@ struct Looks {
     }
 
     private let lease: UInt64
+    private let pollInterval: UInt64
     private var phase: Phase
     private var reach = Reach.unknown
     /// Another look is to follow the one that is under way.
@@ -26,9 +27,12 @@ struct Looks {
     /// Nanoseconds that the last looks took, the newest last.
     private var lengths: [UInt64] = []
     private static let lengthsKept = 5
+    /// A look fails after as long without a byte (`DatabaseConnections`): what takes longer has slept.
+    private static let lengthMax: UInt64 = .seconds(4)
 
-    init(lease: UInt64, now: MonotonicTime) {
-        self.lease = lease
+    init(_ options: Ownership.Options, now: MonotonicTime) {
+        lease = options.lease
+        pollInterval = options.pollInterval
         phase = .waiting(until: now)
     }
 
@@ -41,18 +45,22 @@ struct Looks {
         }
     }
 
-    /// Whether the last look went through, and none has been under way for longer than the patience.
+    /// Whether the last look went through, and none is overdue.
     var isCurrent: Bool {
         if case .underway(_, isOverdue: true) = phase { return false }
         if case .reached = reach { return true }
         return false
     }
 
-    /// Nanoseconds for which a lease may stand still, and a look may take.
-    var patience: UInt64 { lease + (lengths.max() ?? 0) }
+    /// Nanoseconds for which a lease may stand still. One slow look made this node blind, so it counts for
+    /// nothing here.
+    var patience: UInt64 {
+        let slowest = lengths.max() ?? 0
+        return slowest + pollInterval < gapMax ? lease + slowest : gapMax
+    }
 
-    /// Nanoseconds between two looks past which this node was blind: one slow look is an outage, and two show
-    /// what is usual.
+    /// Nanoseconds between two looks past which this node was blind, and past which a look is overdue: one
+    /// slow look is an outage, and two show what is usual.
     private var gapMax: UInt64 { lease + (lengths.sorted().dropLast().last ?? 0) }
 
     enum Step: Equatable {
@@ -67,7 +75,7 @@ struct Looks {
         case .waiting(let time): return now >= time ? want(now) : .nothing
         // A database that does not answer is out of reach, long before its connection breaks.
         case .underway(let since, _):
-            guard now.since(since) >= patience else { return .nothing }
+            guard now.since(since) >= gapMax else { return .nothing }
             phase = .underway(since: since, isOverdue: true)
             return .overdue
         }
@@ -80,7 +88,7 @@ struct Looks {
             return .nothing
         }
         phase = .underway(since: now, isOverdue: false)
-        return .ask(overdueAt: now.advanced(by: patience))
+        return .ask(overdueAt: now.advanced(by: gapMax))
     }
 
     /// Another look is to follow the one whose answer is being handled.
@@ -92,20 +100,22 @@ struct Looks {
         let gap = last.map { asked.since($0) } ?? 0
         var wasBlind = gap >= gapMax
         if case .failing = reach { wasBlind = true }
-        lengths.append(now.since(asked))
+        lengths.append(min(now.since(asked), Looks.lengthMax))
         if lengths.count > Looks.lengthsKept { lengths.removeFirst() }
         reach = .reached(asked)
+        phase = .waiting(until: now)
         return wasBlind
     }
 
-    /// Notes a look that failed. True where the database counts as out of reach: no look has gone through
-    /// for a lease, or ever.
+    /// Notes a look that failed. True where the database counts as out of reach: no look that was asked for
+    /// within a lease went through, or none ever did.
     mutating func failed(_ now: MonotonicTime) -> Bool {
         let last = last
         var since = now
-        if case .underway(let asked, isOverdue: true) = phase { since = asked }
+        if case .underway(let asked, _) = phase { since = asked }
         if case .failing(let first, _) = reach { since = first }
         reach = .failing(since: since, last: last)
+        phase = .waiting(until: now)
         return last == nil || now.since(since) >= lease
     }
 

@@ -84,11 +84,11 @@ extension Ownership.Member {
 
 extension Ownership {
     /// Names the nodes whose descriptions cannot be read, each time that these nodes or the reasons change.
-    mutating func tellStrangers(_ effects: inout [Effect]) {
+    mutating func tellStrangers(_ turn: inout Turn) {
         var found: [String: String] = [:]
         for row in last.sessions { found[row.node] = NodeInfo.mistake(row.info) }
         guard found != strangers else { return }
         strangers = found
-        effects.append(.strangers(found))
+        turn.effects.append(.strangers(found))
     }
 }

@@ -35,7 +35,7 @@ struct Following {
     /// What the owner does next with a partition that is to go to `heir`; `nil` where the heir has no
     /// session.
     mutating func advise(
-        _ id: PartitionID, _ heir: SessionID?, _ options: Ownership.Options, _ now: MonotonicTime
+        _ id: PartitionID, to heir: SessionID?, _ options: Ownership.Options, now: MonotonicTime
     ) -> Advice {
         guard let heir, !deaf.contains(heir) else { return .giveUp }
         guard let known = heirs[id], known.session == heir else {
@@ -65,7 +65,7 @@ struct Following {
 
     /// Notes an owner's offer. False where this node reads as many partitions as it may.
     mutating func begin(
-        _ id: PartitionID, of owner: SessionID, _ options: Ownership.Options, _ now: MonotonicTime
+        _ id: PartitionID, of owner: SessionID, _ options: Ownership.Options, now: MonotonicTime
     ) -> Bool {
         guard reads[id] != nil || reads.count < options.followsAtOnce else { return false }
         reads[id] = Read(owner: owner, since: now)
@@ -86,31 +86,27 @@ struct Following {
 
 extension Ownership {
     /// Another owner is about to give the partition to this node.
-    mutating func offered(
-        _ id: PartitionID, by owner: SessionID, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
+    mutating func offered(_ id: PartitionID, by owner: SessionID, _ turn: inout Turn) {
         guard Int(id.rawValue) < last.partitions.count, holdings[id] == nil, info.isShard, !info.isLeaving,
-            !info.isCutOff, following.begin(id, of: owner, options, now)
+            !info.isCutOff, following.begin(id, of: owner, options, now: turn.now)
         else { return }
-        effects.append(.follow(id))
+        turn.effects.append(.follow(id))
     }
 
-    mutating func followed(_ id: PartitionID, _ effects: inout [Effect]) {
-        guard let owner = following.owner(of: id) else { return effects.append(.unfollow(id)) }
-        effects.append(.tellFollowed(id, to: owner))
+    mutating func followed(_ id: PartitionID, _ turn: inout Turn) {
+        guard let owner = following.owner(of: id) else { return turn.effects.append(.unfollow(id)) }
+        turn.effects.append(.tellFollowed(id, to: owner))
     }
 
     /// Whether this node gives the partition up now. Asks the heir to read it, where it has not yet.
-    mutating func mayGiveUp(
-        _ id: PartitionID, to heir: String, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) -> Bool {
+    mutating func mayGiveUp(_ id: PartitionID, to heir: String, _ turn: inout Turn) -> Bool {
         // A node that is cut off from the others cannot tell them.
         guard !info.isCutOff else { return true }
         let session = members.last { $0.name == heir }?.session
-        switch following.advise(id, session, options, now) {
+        switch following.advise(id, to: session, options, now: turn.now) {
         case .giveUp: return true
         case .wait: break
-        case .ask: if let session { effects.append(.offer(id, to: session)) }
+        case .ask: if let session { turn.effects.append(.offer(id, to: session)) }
         }
         return false
     }

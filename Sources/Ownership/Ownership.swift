@@ -33,6 +33,12 @@ public struct Ownership {
         var since: MonotonicTime
     }
 
+    /// The time of one event, and the effects that the node returns for the event.
+    struct Turn {
+        let now: MonotonicTime
+        var effects: [Effect] = []
+    }
+
     public let session: SessionID
     public let name: String
     private(set) var info: NodeInfo
@@ -70,131 +76,137 @@ public struct Ownership {
         self.info = info
         self.options = options
         formers = Formers(lease: options.lease)
-        looks = Looks(lease: options.lease, now: now)
+        looks = Looks(options, now: now)
         candidatesSince = now
     }
 
     public mutating func handle(_ event: Event, now: MonotonicTime, into effects: inout [Effect]) {
-        defer { checkInvariants() }
+        var turn = Turn(now: now)
+        // The caller's array moves into the turn and back: a second reference would copy it.
+        swap(&turn.effects, &effects)
+        handle(event, &turn)
+        swap(&turn.effects, &effects)
+        checkInvariants()
+    }
+
+    private mutating func handle(_ event: Event, _ turn: inout Turn) {
         switch event {
-        case .woke: woke(now, &effects)
-        case .nudged: poll(now, &effects)
-        case .polled(let poll, let asked): polled(poll, asked, now, &effects)
-        case .pollFailed(let reason): pollFailed(reason, now, &effects)
-        case .sessionDead: effects.append(.stepDown)
-        case .fenced: poll(now, &effects)
+        case .woke: woke(&turn)
+        case .nudged: poll(&turn)
+        case .polled(let poll, let asked): polled(poll, asked: asked, &turn)
+        case .pollFailed(let reason): pollFailed(reason, &turn)
+        case .sessionDead: turn.effects.append(.stepDown)
+        case .fenced: poll(&turn)
         case .fenceFailed(let session): fencing.remove(session)
-        case .taken(let id, let epoch): taken(id, epoch, now, &effects)
+        case .taken(let id, let epoch): taken(id, in: epoch, &turn)
         case .takeFailed(let id): if case .taking = holdings[id] { holdings[id] = nil }
         case .serving(let id):
             if case .loading(let epoch) = holdings[id] { holdings[id] = .serving(epoch) }
-            updateStatus(&effects)
+            updateStatus(&turn)
         case .released(let id):
             if case .releasing = holdings[id] { holdings[id] = nil }
-            changed[id] = now
-            effects.append(.nudge)
-            poll(now, &effects)
+            changed[id] = turn.now
+            turn.effects.append(.nudge)
+            poll(&turn)
         case .lost(let id):
             // The partition begins again under another epoch, so that every process that spoke with it
             // notices. A partition that is being given up already is not given up twice.
             guard let holding = holdings[id], let epoch = holding.epoch else { return }
             if case .releasing = holding { return }
-            giveUp(id, epoch, &effects)
+            giveUp(id, of: epoch, &turn)
         case .releaseFailed(let id):
             // The partition's machine has ended already. The next look shows whether this node still owns the
             // row.
             guard case .releasing = holdings[id] else { return }
             unsure.insert(id)
-            changed[id] = now
-        case .offered(let id, let owner): offered(id, by: owner, now, &effects)
-        case .followed(let id): followed(id, &effects)
+            changed[id] = turn.now
+        case .offered(let id, let owner): offered(id, by: owner, &turn)
+        case .followed(let id): followed(id, &turn)
         case .followFailed(let id): _ = following.end(id)
         case .isFollowed(let id, let heir):
             guard following.isFollowed(id, by: heir), case .serving(let epoch) = holdings[id] else { return }
-            giveUp(id, epoch, &effects)
+            giveUp(id, of: epoch, &turn)
         case .suspected(let session, let isGone):
-            suspects[session] = isGone ? suspects[session] ?? now : nil
-            if isGone { poll(now, &effects) }
-        case .isolated(let isAlone): isolatedSince = isAlone ? now : nil
-        case .heard(let id, let route): hear(id, route, &effects)
+            suspects[session] = isGone ? suspects[session] ?? turn.now : nil
+            if isGone { poll(&turn) }
+        case .isolated(let isAlone): isolatedSince = isAlone ? turn.now : nil
+        case .heard(let id, let route): hear(id, at: route, &turn)
         case .leave:
             guard !info.isLeaving else { return }
             info.isLeaving = true
-            updateStatus(&effects)
-            poll(now, &effects)
+            updateStatus(&turn)
+            poll(&turn)
         }
     }
 
     // MARK: Polls
 
-    private mutating func woke(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        carryOut(looks.woke(now), &effects)
+    private mutating func woke(_ turn: inout Turn) {
+        carryOut(looks.woke(turn.now), &turn)
     }
 
-    private mutating func poll(_ now: MonotonicTime, _ effects: inout [Effect]) {
-        carryOut(looks.want(now), &effects)
+    private mutating func poll(_ turn: inout Turn) {
+        carryOut(looks.want(turn.now), &turn)
     }
 
-    private mutating func carryOut(_ step: Looks.Step, _ effects: inout [Effect]) {
+    private mutating func carryOut(_ step: Looks.Step, _ turn: inout Turn) {
         switch step {
         case .nothing: break
         case .ask(let overdueAt):
-            effects.append(.poll(info))
-            effects.append(.wake(at: overdueAt))
-        case .overdue: set(.unreachable("the database does not answer"), &effects)
+            turn.effects.append(.poll(info))
+            turn.effects.append(.wake(at: overdueAt))
+        case .overdue: set(.unreachable("the database does not answer"), &turn)
         }
     }
 
     /// Schedules the next poll after `gap` nanoseconds, or at once where an event has asked for one
     /// meanwhile.
-    private mutating func schedule(_ now: MonotonicTime, after gap: UInt64, _ effects: inout [Effect]) {
-        let (step, next) = looks.schedule(now, after: gap)
-        carryOut(step, &effects)
-        effects.append(.wake(at: next))
+    private mutating func schedule(after gap: UInt64, _ turn: inout Turn) {
+        let (step, next) = looks.schedule(turn.now, after: gap)
+        carryOut(step, &turn)
+        turn.effects.append(.wake(at: next))
     }
 
-    private mutating func pollFailed(_ reason: String, _ now: MonotonicTime, _ effects: inout [Effect]) {
-        if looks.failed(now) { set(.unreachable(reason), &effects) }
+    private mutating func pollFailed(_ reason: String, _ turn: inout Turn) {
+        if looks.failed(turn.now) { set(.unreachable(reason), &turn) }
         // Sooner than usual: other nodes, whose looks went through, meanwhile see this node's lease stand
         // still.
-        schedule(now, after: max(1, options.pollInterval / 4), &effects)
+        schedule(after: max(1, options.pollInterval / 4), &turn)
     }
 
-    private mutating func polled(
-        _ poll: Poll, _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
+    private mutating func polled(_ poll: Poll, asked: MonotonicTime, _ turn: inout Turn) {
         // A node that could not look, or slept, has not seen that a counter stood still: it counts from now
         // on.
-        let wasBlind = looks.succeeded(asked: asked, now)
+        let isLate = turn.now.since(asked) >= looks.patience
+        let wasBlind = looks.succeeded(asked: asked, turn.now)
         for row in poll.sessions where seen[row.id]?.counter != row.counter || wasBlind {
-            seen[row.id] = Seen(counter: row.counter, since: now)
+            seen[row.id] = Seen(counter: row.counter, since: turn.now)
         }
         let living = Set(poll.sessions.map(\.id))
-        formers.note(last.sessions, then: poll, now)
+        formers.note(last.sessions, then: poll, turn.now)
         seen = seen.filter { living.contains($0.key) }
         suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
         last = poll
         for id in poll.old { following.settle(id) }
         info.isCutOff = isMinority(asked)
-        adoptMembers(asked, now, &effects)
-        reconcile(asked, now, &effects)
-        publishRoutes(&effects)
-        fenceTheGone(asked, now, &effects)
-        takeAndRelease(now, &effects)
-        updateStatus(&effects)
-        schedule(now, after: options.pollInterval, &effects)
+        adoptMembers(asked, &turn)
+        reconcile(asked, &turn)
+        publishRoutes(&turn)
+        // This node slept before it heard the answer: a session that was gone then may be back.
+        if !isLate { fenceTheGone(asked, &turn) }
+        takeAndRelease(&turn)
+        updateStatus(&turn)
+        schedule(after: options.pollInterval, &turn)
     }
 
-    private mutating func adoptMembers(
-        _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
+    private mutating func adoptMembers(_ asked: MonotonicTime, _ turn: inout Turn) {
         let found = last.sessions.compactMap { Member($0) }
         if found != members {
             members = found
-            effects.append(.members(found))
+            turn.effects.append(.members(found))
         }
-        tellStrangers(&effects)
+        tellStrangers(&turn)
         // A member that leaves, is cut off or counts as gone gets nothing more.
         let live = found.filter { member in
             let isWilling = member.session == session ? !info.isCutOff : !member.info.isCutOff
@@ -205,40 +217,43 @@ public struct Ownership {
             .sorted { $0.name < $1.name }
         if next != candidates {
             candidates = next
-            candidatesSince = now
+            candidatesSince = turn.now
             following.forgetDeaf()
         }
     }
 
     /// Compares the table's rows with what this node believes of its partitions. The look is in no order with
     /// takes and releases under way (docs/ownership.md, "Leases").
-    private mutating func reconcile(
-        _ asked: MonotonicTime, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
+    private mutating func reconcile(_ asked: MonotonicTime, _ turn: inout Turn) {
         for row in last.partitions where changed[row.id].map({ $0 < asked }) ?? true {
             if last.old.contains(row.id) { continue }
             if unsure.remove(row.id) != nil, case .releasing = holdings[row.id] {
                 // Another owner or none: the release went through, and its answer was lost. Else release
                 // again.
-                if row.owner == session { effects.append(.release(row.id)) } else { holdings[row.id] = nil }
+                if row.owner == session {
+                    turn.effects.append(.release(row.id))
+                } else {
+                    holdings[row.id] = nil
+                }
                 continue
             }
             let held = holdings[row.id]
             if row.owner == session, held == nil {
                 holdings[row.id] = .loading(row.epoch)
-                effects.append(.load(row.id, row.epoch, grantsAfter: formers.noteTaken(row.id, now)))
+                let grantsAfter = formers.noteTaken(row.id, turn.now)
+                turn.effects.append(.load(row.id, row.epoch, grantsAfter: grantsAfter))
             } else if let epoch = held?.epoch,
                 row.epoch > epoch || (row.epoch == epoch && row.owner != session)
             {
                 if case .releasing = held, row.owner == nil { continue }
                 holdings[row.id] = nil
                 following.settle(row.id)
-                effects.append(.drop(row.id))
+                turn.effects.append(.drop(row.id))
             }
         }
     }
 
-    private mutating func publishRoutes(_ effects: inout [Effect]) {
+    private mutating func publishRoutes(_ turn: inout Turn) {
         let living = Set(last.sessions.map(\.id))
         let next = last.partitions.map { row -> Route? in
             if let heard = heard[row.id] {
@@ -250,16 +265,16 @@ public struct Ownership {
         }
         guard next != routes else { return }
         routes = next
-        effects.append(.routes(next))
+        turn.effects.append(.routes(next))
     }
 
     /// Follows a route only to a higher epoch (rule: ask-the-next-owner).
-    private mutating func hear(_ id: PartitionID, _ route: Route, _ effects: inout [Effect]) {
+    private mutating func hear(_ id: PartitionID, at route: Route, _ turn: inout Turn) {
         guard Int(id.rawValue) < last.partitions.count, route.session != session,
             route.epoch > heard[id]?.epoch ?? Epoch(0)
         else { return }
         heard[id] = route
-        publishRoutes(&effects)
+        publishRoutes(&turn)
     }
 
     // MARK: Fencing
@@ -273,11 +288,10 @@ public struct Ownership {
             || (still >= looks.patience && suspects[other] != nil)
     }
 
-    private mutating func fenceTheGone(_ asked: MonotonicTime, _ now: MonotonicTime, _ out: inout [Effect]) {
-        // This node slept before it heard the answer: a session that was gone then may be back.
-        guard !info.isCutOff, now.since(asked) < looks.patience else { return }
+    private mutating func fenceTheGone(_ asked: MonotonicTime, _ turn: inout Turn) {
+        guard !info.isCutOff else { return }
         for row in last.sessions where isGone(row.id, asked) && fencing.insert(row.id).inserted {
-            out.append(.fence(row.id, at: row.counter))
+            turn.effects.append(.fence(row.id, at: row.counter))
         }
     }
 
@@ -286,10 +300,10 @@ public struct Ownership {
     /// Without the partitions of databases that are away: these must hold up nothing in the other databases.
     private var inReach: [PartitionID: Holding] { holdings.filter { !last.away.contains($0.key) } }
 
-    private mutating func takeAndRelease(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func takeAndRelease(_ turn: inout Turn) {
         let placement = NodePlacement(candidates)
         let living = Set(last.sessions.map(\.id))
-        let isStable = now.since(candidatesSince) >= options.stability
+        let isStable = turn.now.since(candidatesSince) >= options.stability
         var taking = inReach.values.count { if case .taking = $0 { true } else { false } }
         var releasing = inReach.values.count { if case .releasing = $0 { true } else { false } }
         for row in last.partitions where !last.old.contains(row.id) {
@@ -302,64 +316,62 @@ public struct Ownership {
                 taking += 1
                 holdings[row.id] = .taking
                 formers.noteTaking(row)
-                effects.append(.take(row))
+                turn.effects.append(.take(row))
             case .serving(let epoch):
                 guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable,
-                    !formers.mayGrant(row.id, now)
+                    !formers.mayGrant(row.id, turn.now)
                 else {
                     following.settle(row.id)
                     continue
                 }
                 guard releasing + following.waitingCount < options.releasesAtOnce || following.waits(row.id),
-                    mayGiveUp(row.id, to: wished, now, &effects), releasing < options.releasesAtOnce
+                    mayGiveUp(row.id, to: wished, &turn), releasing < options.releasesAtOnce
                 else { continue }
                 releasing += 1
-                giveUp(row.id, epoch, &effects)
+                giveUp(row.id, of: epoch, &turn)
             case .taking, .loading, .releasing: continue
             }
         }
-        for id in following.expired(options, now) { effects.append(.unfollow(id)) }
+        for id in following.expired(options, turn.now) { turn.effects.append(.unfollow(id)) }
         let mayEnd = candidates.isEmpty || inReach.isEmpty
-        if info.isLeaving, mayEnd { effects.append(.left) }
+        if info.isLeaving, mayEnd { turn.effects.append(.left) }
     }
 
-    private mutating func giveUp(_ id: PartitionID, _ epoch: Epoch, _ effects: inout [Effect]) {
+    private mutating func giveUp(_ id: PartitionID, of epoch: Epoch, _ turn: inout Turn) {
         following.settle(id)
         holdings[id] = .releasing(epoch)
-        effects.append(.release(id))
+        turn.effects.append(.release(id))
     }
 
-    private mutating func taken(
-        _ id: PartitionID, _ epoch: Epoch?, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
+    private mutating func taken(_ id: PartitionID, in epoch: Epoch?, _ turn: inout Turn) {
         guard case .taking = holdings[id] else { return }
-        changed[id] = now
+        changed[id] = turn.now
         _ = following.end(id)
         guard let epoch else {
             holdings[id] = nil
             return
         }
         holdings[id] = .loading(epoch)
-        effects.append(.load(id, epoch, grantsAfter: formers.noteTaken(id, now)))
-        effects.append(.nudge)
+        turn.effects.append(.load(id, epoch, grantsAfter: formers.noteTaken(id, turn.now)))
+        turn.effects.append(.nudge)
         looks.wantAgain()
     }
 
     // MARK: Status
 
-    private mutating func updateStatus(_ effects: inout [Effect]) {
-        if info.isLeaving { return set(.leaving, &effects) }
-        if info.isCutOff { return set(.cutOff, &effects) }
+    private mutating func updateStatus(_ turn: inout Turn) {
+        if info.isLeaving { return set(.leaving, &turn) }
+        if info.isCutOff { return set(.cutOff, &turn) }
         guard looks.isCurrent else { return }
         let known = zip(routes, last.partitions).filter { !last.away.contains($1.id) }
         let isWhole = !routes.isEmpty && known.allSatisfy { $0.0 != nil }
         let isLoading = inReach.values.contains { if case .serving = $0 { false } else { true } }
-        if status == .serving || status == .cutOff || (isWhole && !isLoading) { set(.serving, &effects) }
+        if status == .serving || status == .cutOff || (isWhole && !isLoading) { set(.serving, &turn) }
     }
 
-    private mutating func set(_ next: Status, _ effects: inout [Effect]) {
+    private mutating func set(_ next: Status, _ turn: inout Turn) {
         guard next != status else { return }
         status = next
-        effects.append(.status(next))
+        turn.effects.append(.status(next))
     }
 }

@@ -50,11 +50,12 @@ enum Frame {
 
         var description: String {
             switch self {
-            case .version(let version, let spoken): "version \(version), where \(spoken) is spoken"
+            case .version(let version, let spoken):
+                "a frame of version \(version) on a connection of version \(spoken)"
             case .kind(let kind): "a frame of an unknown kind \(kind)"
             case .length(let length): "a frame of \(length) bytes"
             case .flags(let flags): "a frame with unknown flags \(flags)"
-            case .checksum: "a frame whose checksum does not fit"
+            case .checksum: "a frame whose checksum is wrong"
             case .packed: "a packed frame that does not open"
             }
         }

@@ -139,7 +139,7 @@ struct Greeting {
         case .hello: throw Refusal("\(heard.peer.name) greeted twice")
         case .data, .ping, .pong, .refusal:
             throw Refusal(
-                "node \(heard.peer.name) does not prove that it has this cluster's key, and goes on")
+                "node \(heard.peer.name) sends frames and does not prove that it has this cluster's key")
         }
     }
 
@@ -152,12 +152,12 @@ struct Greeting {
         }
         if let expected, hello.processID != expected {
             // A new process has the address; the database will say so soon.
-            throw Refusal("node \(hello.name) has been started anew")
+            throw Refusal("node \(hello.name) has been started again")
         }
         guard let common = Dialect.common(identity, hello) else {
             throw Refusal(
-                "no version of frames is common: \(identity.speech), \(hello.speech); go from one version to"
-                    + " the next in steps")
+                "no version of frames is common: \(identity.speech), \(hello.speech); upgrade from one"
+                    + " version to the next in steps")
         }
         dialect = common
         if let nodes = channel.nodes { try check(nodes, of: hello.name) }
@@ -165,7 +165,7 @@ struct Greeting {
             guard trust.mayOmitProof(hello.processID) else {
                 throw Refusal(
                     "node \(hello.name) does not prove that it has this cluster's key, and the database does"
-                        + " not show it as one of a former build")
+                        + " not show it as a node of a former build")
             }
             return .done(hello)
         }
@@ -180,8 +180,8 @@ struct Greeting {
     private func check(_ nodes: [String], of name: String) throws(Refusal) {
         if nodes.isEmpty, trust.wantsNames() {
             throw Refusal(
-                "node \(name) shows a certificate that names no node: give it one of its own (`tidecast cert"
-                    + " sign`), or let nodes share one (--allow-shared-peer-cert)")
+                "node \(name) shows a certificate that names no node: give the node a certificate of its own"
+                    + " (`tidecast cert sign`), or let nodes share one (--allow-shared-peer-cert)")
         }
         guard nodes.isEmpty || nodes.contains(NodeCertificate.encoded(name)) else {
             throw Refusal("node \(name) shows the certificate of \(nodes.joined(separator: ", "))")

@@ -119,8 +119,8 @@ public final class PeerConnections {
     }
 
     private func cutOff(_ channel: any Channel, _ peer: Peer, processID: ProcessID) {
-        let waiting = "\(peer.backlog.entries) frames, \(peer.backlog.bytes) bytes, wait for it"
-        events.link(processID, Int(identity.loop), .cutOff("it does not take what it is sent: \(waiting)"))
+        let waiting = "\(peer.backlog.entries) frames, \(peer.backlog.bytes) bytes, wait"
+        events.link(processID, Int(identity.loop), .cutOff("the node does not read its frames: \(waiting)"))
         channel.close(promise: nil)
     }
 
@@ -218,7 +218,9 @@ public final class PeerConnections {
         let hadMessages = !peer.waiting.isEmpty
         let report: PeerEvents.Report =
             peer.channel == nil
-            ? .failed(peer.failure ?? "it ended the connection before it greeted: its log may say why")
+            ? .failed(
+                peer.failure ?? "the node closed the connection before its greeting: see the log of that node"
+            )
             : .broke
         // A loop that lost a connection may connect again at once; a peer that refused would refuse again.
         peer.isBackingOff = peer.channel == nil
@@ -258,7 +260,7 @@ enum ConnectFailure {
         switch error {
         case let error as NIOConnectionError:
             if let first = error.connectionErrors.first { return reason(first.error) }
-            return "the name \(error.host) is not known"
+            return "the host name \(error.host) is not known"
         case let error as IOError: return String(cString: strerror(error.errnoCode))
         case ChannelError.connectTimeout:
             return "no answer within \(PeerTiming.connect.nanoseconds / 1_000_000_000) s"

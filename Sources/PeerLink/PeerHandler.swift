@@ -69,12 +69,12 @@ final class PeerHandler: ChannelInboundHandler {
 
     private func look(_ channel: any Channel) {
         guard NIODeadline.now() - lastHeard < PeerTiming.silence else {
-            failed("it accepts connections and says nothing")
+            failed("the node accepts connections and sends nothing")
             channel.close(promise: nil)
             return
         }
         guard peer != nil || NIODeadline.now() - began < PeerTiming.silence else {
-            failed("it does not come to the end of its greeting")
+            failed("the node does not finish its greeting")
             channel.close(promise: nil)
             return
         }
@@ -102,7 +102,7 @@ final class PeerHandler: ChannelInboundHandler {
                 handle(frame, context)
             }
         } catch {
-            refuse("\(peer?.name ?? "somebody") sent what is not understood: \(error)", context)
+            refuse("\(peer?.name ?? "a process") sent a frame that is not understood: \(error)", context)
         }
         received.discardReadBytes()
     }
@@ -123,13 +123,13 @@ final class PeerHandler: ChannelInboundHandler {
         case .ping: pong(peer, context)
         case .pong: if !pings.isEmpty { answered = pings.removeFirst() }
         case .hello: refuse("\(peer.name) greeted twice", context)
-        case .proof, .refusal: refuse("\(peer.name) goes on greeting", context)
+        case .proof, .refusal: refuse("\(peer.name) sent a frame of its greeting again", context)
         }
     }
 
     private func pong(_ peer: PeerIdentity, _ context: ChannelHandlerContext) {
         guard pongs < PeerTiming.pongsMax else {
-            return refuse("node \(peer.name) asks for signs of life and does not read them", context)
+            return refuse("node \(peer.name) sends pings and does not read the answers", context)
         }
         pongs += 1
         var buffer = context.channel.allocator.buffer(capacity: 32)
@@ -168,7 +168,7 @@ final class PeerHandler: ChannelInboundHandler {
 
     private func greeted(_ hello: PeerIdentity, _ context: ChannelHandlerContext) {
         guard newest?.register(hello) ?? true else {
-            return refuse("node \(hello.name) has connected anew meanwhile", context)
+            return refuse("node \(hello.name) has made a newer connection", context)
         }
         peer = hello
         if newest != nil { events.renewed(hello.processID) }

@@ -34,7 +34,7 @@ enum State {
     /// A sentence for the codes that an operator meets.
     static func sentence(_ state: String, _ message: String) -> String {
         switch state {
-        case "55P03": "a lock of the database was not to be had in time"
+        case "55P03": "the database did not grant a lock in time"
         case "53100": "the database's disk is full"
         case "53300": "the database has too many connections"
         case "25006": "the database accepts no writes: \(message)"

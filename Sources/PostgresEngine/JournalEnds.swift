@@ -31,7 +31,7 @@ extension PostgresEngine {
         guard let value = try get(.setting, PostgresEngine.lossKey, connection: connection) else { return 0 }
         var reader = ByteReader(value)
         guard let seen = try? reader.u64() else {
-            throw .engine(.corrupt("what the database says of its losses cannot be read"))
+            throw .engine(.corrupt("the database's note of a loss cannot be read"))
         }
         return seen
     }
@@ -41,8 +41,8 @@ extension PostgresEngine {
         let seen = try lossSeen(connection)
         if let known = lastLossSeen ?? options.knownPast?.lossSeen, known != seen {
             throw distrust(
-                "the database went back, as another node has seen: what it acknowledged last may be lost, so"
-                    + " everything is read again")
+                "the database went back, as another node has noted: its last records may be lost, so the node"
+                    + " reads everything again")
         }
         lastLossSeen = seen
     }
@@ -80,7 +80,7 @@ extension PostgresEngine {
         try noteLoss(connection)
         throw distrust(
             "the database went back: it had acknowledged record \(was) of partition \(partition), and the"
-                + " last one there is \(last); an old copy was restored, or a failover lost it, so"
-                + " everything is read again")
+                + " last record there is \(last); an old copy was restored, or a failover lost the records,"
+                + " so the node reads everything again")
     }
 }

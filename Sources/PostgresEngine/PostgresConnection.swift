@@ -175,7 +175,7 @@ final class PostgresConnection {
             }
             throw .rejected(state: state, message: reply.message)
         default:
-            throw .lost("the database answered in a way that was not asked for")
+            throw .lost("the database sent an unexpected answer")
         }
     }
 

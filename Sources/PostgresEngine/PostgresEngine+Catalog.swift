@@ -63,8 +63,9 @@ extension PostgresEngine {
             // The lost try may have gone in, and another process may have changed the setting after it.
             throw .engine(
                 .refused(
-                    "the connection to the database was lost during a change, and another one was made since:"
-                        + " it is not known whether this one was done; look"))
+                    "the connection to the database was lost during a change, and another change was made"
+                        + " since: look whether the first change was made before you repeat it"
+                ))
         }
     }
 

@@ -13,7 +13,7 @@ extension PostgresEngine {
 
     public func renewLease(_ session: SessionID, info: [UInt8]) throws(EngineError) {
         guard info.count <= ClusterRules.infoBytesMax else {
-            throw .refused("a node says at most \(ClusterRules.infoBytesMax) bytes of itself")
+            throw .refused("what a lease says of its node has at most \(ClusterRules.infoBytesMax) bytes")
         }
         _ = try renew(session, info: info)
     }

@@ -30,8 +30,8 @@ extension PostgresEngine {
             settings.past(lossSeen: known.lossSeen).mayLack(known)
         {
             throw distrust(
-                "the database is not the one of before: what it acknowledged last may be lost, so everything"
-                    + " is read again")
+                "the database failed over, was restored or was replaced: its last records may be lost, so the"
+                    + " node reads everything again")
         }
         if let reason = settings.weakness(asked: options) {
             // Before the first acknowledgement this is the operator's mistake, later it is a broken promise.
@@ -64,7 +64,7 @@ extension PostgresEngine {
 
     func readSettings(_ connection: PostgresConnection) throws(Fault) -> PostgresSettings {
         let reply = try connection.run("SELECT \(PostgresSettings.columns)")
-        guard reply.count == 1 else { throw .engine(.corrupt("the database does not tell its settings")) }
+        guard reply.count == 1 else { throw .engine(.corrupt("the database did not send its settings")) }
         return try PostgresSettings(reply, from: 0)
     }
 

@@ -30,7 +30,7 @@ extension PostgresEngine {
             }
             return SessionID(id)
         }
-        throw .refused("other processes begin sessions of node \(node) all the time")
+        throw .refused("other processes keep starting as node \(node): give each process a --node of its own")
     }
 
     /// Fences the node's former sessions and makes the new one in one statement. The statement also deletes
@@ -92,7 +92,7 @@ extension PostgresEngine {
                     .int(Int64(options.share.count)), .int(Int64(options.share.number)),
                 ])
             guard try hasPartitions(count, histories, connection: connection) else {
-                throw .engine(.refused("the partitions were not made: ask again"))
+                throw .engine(.refused("the partitions were not made: try again"))
             }
         }
     }

@@ -161,7 +161,7 @@ public final class PostgresEngine: ClusterEngine {
     /// The database's integers are signed; ids and sequences stay far below their bound.
     static func check(_ row: Row) throws(Fault) {
         guard row.sequence > .zero, row.sequence <= EngineRules.sequenceMax else {
-            throw .engine(.refused("no sequence of a record: \(row.sequence.rawValue)"))
+            throw .engine(.refused("\(row.sequence.rawValue) is no sequence of a record"))
         }
         guard row.payload.count <= RecordCodec.payloadBytesMax else {
             throw .engine(.refused("a record of \(row.payload.count) bytes"))
@@ -171,6 +171,6 @@ public final class PostgresEngine: ClusterEngine {
     /// Texts of the database hold no NUL byte.
     static func check(key: String, value: [UInt8]) throws(EngineError) {
         try EngineRules.check(key: key, value: value)
-        guard !key.utf8.contains(0) else { throw .refused("a key has no NUL in it") }
+        guard !key.utf8.contains(0) else { throw .refused("a key must not contain NUL") }
     }
 }

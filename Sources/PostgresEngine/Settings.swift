@@ -51,8 +51,8 @@ public struct PostgresSettings: Hashable, Sendable {
         guard !options.allowsVolatile else { return nil }
         let commit = SynchronousCommit(rawValue: synchronousCommit)
         guard let commit, commit >= options.synchronousCommit else {
-            return "commits are not durable: synchronous_commit is \(synchronousCommit), asked for was"
-                + " \(options.synchronousCommit.rawValue)"
+            return "commits are not durable: synchronous_commit is \(synchronousCommit), and must be at"
+                + " least \(options.synchronousCommit.rawValue)"
         }
         guard fsync else { return "commits are not durable: the database runs with fsync = off" }
         if options.demandsStandby, synchronousStandbyNames.isEmpty {
@@ -76,8 +76,8 @@ public struct PostgresSettings: Hashable, Sendable {
         }
         if timeline > before.timeline, past(lossSeen: 0).mayLack(before.past(lossSeen: 0)) {
             return "the database has failed over (timeline \(before.timeline) to \(timeline)) and no"
-                + " synchronous standby was configured: what it acknowledged last may be lost, so everything"
-                + " is read again"
+                + " synchronous standby was configured: its last records may be lost, so the node reads"
+                + " everything again"
         }
         guard timeline >= before.timeline else {
             return "the database's history went back: its timeline is \(timeline), and was \(before.timeline)"

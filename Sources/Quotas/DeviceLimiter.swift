@@ -20,7 +20,7 @@ public struct DeviceLimiter: Sendable {
 
     /// Takes one message for the device, or returns the limit that the message would pass.
     public mutating func take(
-        _ partition: PartitionID, _ index: DeviceIndex, _ limits: QuotaLimits, now: MonotonicTime
+        _ partition: PartitionID, _ index: DeviceIndex, within limits: QuotaLimits, now: MonotonicTime
     ) -> QuotaRefusal? {
         let key = (UInt64(partition.rawValue) << 28 | UInt64(index.rawValue)) + 1
         let most = (short: UInt64(limits.devicePerMinute), long: UInt64(limits.devicePerHour))

@@ -60,7 +60,7 @@ struct LeaseAccounting: Sendable {
         guard request.number > accounts[index].number else { return nil }
         accounts[index].number = request.number
         if request.grantorEpoch == grantorEpoch {
-            report(request, index, bounds, now)
+            report(request, at: index, bounds, now: now)
         } else {
             accounts[index].beginCounting(now)
         }
@@ -69,13 +69,13 @@ struct LeaseAccounting: Sendable {
             return nil
         }
         guard accounts[index].flight.count < bounds.flightCountMax else { return nil }
-        let tokens = tokens(for: request, index, bounds, now)
+        let tokens = tokens(for: request, at: index, bounds, now)
         let isMet = tokens >= min(request.needed, request.demand)
         accounts[index].hunger = isMet ? 0 : request.demand
         accounts[index].hungerEnd = now.advanced(by: bounds.lease)
         let scale = rate.scale
         let lease = accounts[index].lease(bounds)
-        let share = share(for: request, index, leased: UInt128(tokens) * scale, bounds, now)
+        let share = share(for: request, at: index, leased: UInt128(tokens) * scale, bounds, now)
         accounts[index].flight.append(
             QuotaAccount.Grant(
                 number: request.number, granted: now, tokens: tokens,
@@ -106,16 +106,16 @@ struct LeaseAccounting: Sendable {
     }
 
     private mutating func report(
-        _ request: QuotaRequest, _ index: Int, _ bounds: QuotaBounds, _ now: MonotonicTime
+        _ request: QuotaRequest, at index: Int, _ bounds: QuotaBounds, now: MonotonicTime
     ) {
-        let spent = accounts[index].report(request, now, bounds)
+        let spent = accounts[index].report(request, bounds, now: now)
         bucket.remove(UInt128(spent) * rate.scale)
     }
 
     // MARK: What is there
 
     private func tokens(
-        for request: QuotaRequest, _ index: Int, _ bounds: QuotaBounds, _ now: MonotonicTime
+        for request: QuotaRequest, at index: Int, _ bounds: QuotaBounds, _ now: MonotonicTime
     ) -> UInt64 {
         let free = UInt64(clamping: grantable(now) / rate.scale)
         guard free > 0, request.demand > 0 else { return 0 }
@@ -177,7 +177,7 @@ struct LeaseAccounting: Sendable {
     /// The fallback share of a grant, tokens a second: by demand, at most an equal part of the rate, and so
     /// small that all shares together reserve at most an eighth of the burst.
     private func share(
-        for request: QuotaRequest, _ index: Int, leased: UInt128, _ bounds: QuotaBounds, _ now: MonotonicTime
+        for request: QuotaRequest, at index: Int, leased: UInt128, _ bounds: QuotaBounds, _ now: MonotonicTime
     ) -> UInt64 {
         let account = accounts[index]
         let rateWhole = rate.count / UInt64(rate.seconds)

@@ -63,7 +63,7 @@ struct LimitTable: Sendable {
         var entry = entries[cell]
         let isNew = entry.key == 0
         if isNew { entry = Entry(key: key, refilled: now.nanoseconds) }
-        refill(&entry, limits, now)
+        refill(&entry, limits, now: now)
         if let refusal = refusal(entry, limits) {
             if !isNew { entries[cell] = entry }
             return refusal
@@ -85,22 +85,22 @@ struct LimitTable: Sendable {
     func look(_ key: UInt64, _ limits: Limits, now: MonotonicTime) -> Refusal? {
         var entry = entries[find(key)]
         guard entry.key != 0 else { return refusal(Entry(), limits) }
-        refill(&entry, limits, now)
+        refill(&entry, limits, now: now)
         return refusal(entry, limits)
     }
 
     private func refusal(_ entry: Entry, _ limits: Limits) -> Refusal? {
-        func check(_ isLong: Bool, _ missing: UInt64, _ limit: UInt64, _ period: UInt64) -> Refusal? {
+        func check(_ missing: UInt64, _ limit: UInt64, period: UInt64, isLong: Bool) -> Refusal? {
             let room = limit * period
             guard missing + period > room else { return nil }
             let delay = limit == 0 ? period : (missing + period - room + limit - 1) / limit
             return Refusal(isLong: isLong, limit: limit, delay: delay)
         }
-        return check(false, entry.shortMissing, limits.short, periods.short)
-            ?? check(true, entry.longMissing, limits.long, periods.long)
+        return check(entry.shortMissing, limits.short, period: periods.short, isLong: false)
+            ?? check(entry.longMissing, limits.long, period: periods.long, isLong: true)
     }
 
-    private func refill(_ entry: inout Entry, _ limits: Limits, _ now: MonotonicTime) {
+    private func refill(_ entry: inout Entry, _ limits: Limits, now: MonotonicTime) {
         guard now.nanoseconds > entry.refilled else { return }
         let elapsed = now.nanoseconds - entry.refilled
         func missing(_ missing: UInt64, _ rate: UInt64) -> UInt64 {

@@ -88,7 +88,7 @@ struct QuotaAccount: Sendable {
     }
 
     /// Notes what a request reports, and returns how many tokens the spender spent since the last report.
-    mutating func report(_ request: QuotaRequest, _ now: MonotonicTime, _ bounds: QuotaBounds) -> UInt64 {
+    mutating func report(_ request: QuotaRequest, _ bounds: QuotaBounds, now: MonotonicTime) -> UInt64 {
         heard = now
         let heldMost = leased
         if let place = flight.firstIndex(where: { $0.number == request.applied }) {

@@ -84,7 +84,7 @@ public struct QuotaGrantor: Sendable {
     /// Begins to grant for a project. `epoch` names the new accountings, and must be above any former
     /// owner's.
     public mutating func open(
-        _ project: ProjectNumber, _ limits: QuotaLimits, epoch: Epoch, _ beginning: Beginning,
+        _ project: ProjectNumber, _ limits: QuotaLimits, epoch: Epoch, beginning: Beginning,
         now: MonotonicTime
     ) {
         let rates = QuotaGrantor.kinds.compactMap { limits.rate(of: $0) }
@@ -149,9 +149,7 @@ public struct QuotaGrantor: Sendable {
 
     /// Tokens that are not known to be spent, leased ones included. `nil` where the project is not open or
     /// the kind is not leased.
-    public mutating func level(
-        of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
-    ) -> UInt64? {
+    public mutating func level(of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime) -> UInt64? {
         guard let place = QuotaGrantor.kinds.firstIndex(of: kind) else { return nil }
         return projects[project]?.accountings[place].level(now, bounds)
     }

@@ -32,6 +32,13 @@ public struct QuotaSpender: Sendable {
         case wake(at: MonotonicTime)
     }
 
+    /// The time of one event, and the effects that the spender returns for the event. The caller's array
+    /// moves into the turn and back, because a second reference would copy it.
+    private struct Turn {
+        let now: MonotonicTime
+        var effects: [Effect] = []
+    }
+
     public let id: SpenderID
     public let bounds: QuotaBounds
     private(set) var table = ProjectTable()
@@ -59,27 +66,32 @@ public struct QuotaSpender: Sendable {
     /// Takes `count` tokens of a leased kind (sends, subscription changes, registrations).
     @inline(__always)
     public mutating func take(
-        _ count: UInt64, _ kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime,
+        _ count: UInt64, _ kind: QuotaKind, of project: ProjectNumber, now: MonotonicTime,
         into effects: inout [Effect]
     ) -> Answer {
         if kind.rawValue < 3, let place = table.place(of: project) {
             let index = place * 3 + Int(kind.rawValue)
             if leasedTokens[index].takeQuickly(count, now) { return .admitted(count) }
         }
-        return takeSlowly(count, kind, project, now, &effects)
+        return takeSlowly(count, kind, of: project, now: now, into: &effects)
     }
 
     @inline(never)
     private mutating func takeSlowly(
-        _ count: UInt64, _ kind: QuotaKind, _ project: ProjectNumber, _ now: MonotonicTime,
-        _ effects: inout [Effect]
+        _ count: UInt64, _ kind: QuotaKind, of project: ProjectNumber, now: MonotonicTime,
+        into effects: inout [Effect]
     ) -> Answer {
-        defer { checkInvariants() }
+        var turn = Turn(now: now)
+        swap(&turn.effects, &effects)
+        defer {
+            swap(&turn.effects, &effects)
+            checkInvariants()
+        }
         guard QuotaGrantor.kinds.contains(kind) else {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         guard count > 0 else { return .admitted(0) }
-        guard let index = leasedTokens(kind, project, now) else {
+        guard let index = leasedTokens(kind, of: project, now) else {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
         leasedTokens[index].lapse(now)
@@ -92,7 +104,7 @@ public struct QuotaSpender: Sendable {
             if leasedTokens[index].held < leasedTokens[index].lowWater, !isBlocked,
                 !leasedTokens[index].isAsking
             {
-                ask(index, beside: 0, now, &effects)
+                ask(index, beside: 0, &turn)
             }
             return .admitted(count)
         }
@@ -108,9 +120,9 @@ public struct QuotaSpender: Sendable {
         }
         if isBlocked {
             let taken = leasedTokens[index].spend(count)
-            return taken > 0 ? .admitted(taken) : refuse(count, kind, index, now)
+            return taken > 0 ? .admitted(taken) : refuse(count, kind, at: index, now: now)
         }
-        if !leasedTokens[index].isAsking { ask(index, beside: count, now, &effects) }
+        if !leasedTokens[index].isAsking { ask(index, beside: count, &turn) }
         leasedTokens[index].hasWaiting = true
         return .wait(until: leasedTokens[index].owedSince.advanced(by: leasedTokens[index].patience(bounds)))
     }
@@ -125,13 +137,13 @@ public struct QuotaSpender: Sendable {
         guard now < leasedTokens[index].blockedUntil else { return nil }
         leasedTokens[index].lapse(now)
         guard leasedTokens[index].held == 0, !leasedTokens[index].ownerIsSilent(now, bounds),
-            case .refused(let refusal) = refuse(1, kind, index, now)
+            case .refused(let refusal) = refuse(1, kind, at: index, now: now)
         else { return nil }
         if leasedTokens[index].asked < .max { leasedTokens[index].asked += 1 }
         return refusal
     }
 
-    private func refuse(_ count: UInt64, _ kind: QuotaKind, _ index: Int, _ now: MonotonicTime) -> Answer {
+    private func refuse(_ count: UInt64, _ kind: QuotaKind, at index: Int, now: MonotonicTime) -> Answer {
         let leased = leasedTokens[index]
         guard let rate = leased.rate, rate.count > 0 else {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
@@ -155,10 +167,8 @@ public struct QuotaSpender: Sendable {
     // MARK: Asking
 
     /// Asks the owner for the demand until the next answer, and at least for `wanted`, for an operation.
-    private mutating func ask(
-        _ index: Int, beside wanted: UInt64, _ now: MonotonicTime, _ effects: inout [Effect]
-    ) {
-        let elapsed = max(now.since(leasedTokens[index].askedSince), .milliseconds(10))
+    private mutating func ask(_ index: Int, beside wanted: UInt64, _ turn: inout Turn) {
+        let elapsed = max(turn.now.since(leasedTokens[index].askedSince), .milliseconds(10))
         let asked = UInt128(leasedTokens[index].asked)
         // The lease must last until the answer to the next question, which goes out when half of it is spent.
         let cover = max(
@@ -173,29 +183,28 @@ public struct QuotaSpender: Sendable {
         leasedTokens[index].needed = min(wanted, QuotaRate.countMax)
         leasedTokens[index].asked = 0
         leasedTokens[index].askedAtTick = 0
-        leasedTokens[index].askedSince = now
-        leasedTokens[index].owedSince = now
+        leasedTokens[index].askedSince = turn.now
+        leasedTokens[index].owedSince = turn.now
         (leasedTokens[index].question, leasedTokens[index].isAsking) = (lastNumber + 1, true)
         leasedTokens[index].repeats = 0
         // The spender forgoes what the share has accrued: the owner answers, and can grant these tokens. Only
         // a new question does so, because a share must go on accruing while the owner is silent.
-        (leasedTokens[index].shareStart, leasedTokens[index].shareUsed) = (now, 0)
-        send(index, isRelease: false, now, &effects)
-        activate(index, now, &effects)
+        (leasedTokens[index].shareStart, leasedTokens[index].shareUsed) = (turn.now, 0)
+        send(index, isRelease: false, &turn)
+        activate(index, &turn)
     }
 
-    private mutating func send(_ index: Int, isRelease: Bool, _ now: MonotonicTime, _ effects: inout [Effect])
-    {
+    private mutating func send(_ index: Int, isRelease: Bool, _ turn: inout Turn) {
         lastNumber += 1
         if !isRelease {
             if leasedTokens[index].pending.count == bounds.pendingCountMax {
                 leasedTokens[index].pending.removeFirst()
             }
             leasedTokens[index].pending.append(
-                .init(number: lastNumber, sent: now, needed: leasedTokens[index].needed))
+                .init(number: lastNumber, sent: turn.now, needed: leasedTokens[index].needed))
         }
         let leased = leasedTokens[index]
-        effects.append(
+        turn.effects.append(
             .request(
                 QuotaRequest(
                     spender: id, project: numbers[index / 3], kind: QuotaGrantor.kinds[index % 3],
@@ -210,7 +219,12 @@ public struct QuotaSpender: Sendable {
     // MARK: Being answered
 
     public mutating func receive(_ grant: QuotaGrant, now: MonotonicTime, into effects: inout [Effect]) {
-        defer { checkInvariants() }
+        var turn = Turn(now: now)
+        swap(&turn.effects, &effects)
+        defer {
+            swap(&turn.effects, &effects)
+            checkInvariants()
+        }
         guard grant.spender == id, grant.kind.rawValue < 3, let place = table.place(of: grant.project) else {
             return
         }
@@ -242,7 +256,7 @@ public struct QuotaSpender: Sendable {
         // Each answer's tokens count. Only the last question's answer says whether there are enough.
         guard wasAsking, grant.number >= leasedTokens[index].question else {
             leasedTokens[index].setLowWater(leasedTokens[index].lowWater)
-            return wakeWaiting(index, &effects)
+            return wakeWaiting(index, &turn)
         }
         let isMet = grant.tokens >= sent.needed
         // Tokens beyond those that operations wait for are there to be ahead of demand. The spender asks for
@@ -251,13 +265,13 @@ public struct QuotaSpender: Sendable {
         leasedTokens[index].setLowWater(isMet ? ahead / 2 : 0)
         leasedTokens[index].blockedSince = now
         leasedTokens[index].blockedUntil = isMet ? now : now.advanced(by: grant.retryAfter)
-        wakeWaiting(index, &effects)
+        wakeWaiting(index, &turn)
     }
 
-    private mutating func wakeWaiting(_ index: Int, _ effects: inout [Effect]) {
+    private mutating func wakeWaiting(_ index: Int, _ turn: inout Turn) {
         guard leasedTokens[index].hasWaiting else { return }
         leasedTokens[index].hasWaiting = false
-        effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
+        turn.effects.append(.ready(numbers[index / 3], QuotaGrantor.kinds[index % 3]))
     }
 
     /// The request that a grant answers, removed from the pending ones with all requests before it. `nil`
@@ -284,32 +298,37 @@ public struct QuotaSpender: Sendable {
     /// Repeats unanswered requests, wakes operations that wait for a silent owner, and gives back tokens that
     /// no operation uses.
     public mutating func woke(now: MonotonicTime, into effects: inout [Effect]) {
-        defer { checkInvariants() }
+        var turn = Turn(now: now)
+        swap(&turn.effects, &effects)
+        defer {
+            swap(&turn.effects, &effects)
+            checkInvariants()
+        }
         isWakeSet = false
         var still: [Int] = []
         for index in active {
-            tick(index, now, &effects)
+            tick(index, &turn)
             if leasedTokens[index].isActive { still.append(index) }
         }
         active = still
-        setWake(now, &effects)
+        setWake(&turn)
     }
 
-    private mutating func tick(_ index: Int, _ now: MonotonicTime, _ effects: inout [Effect]) {
-        leasedTokens[index].lapse(now)
+    private mutating func tick(_ index: Int, _ turn: inout Turn) {
+        leasedTokens[index].lapse(turn.now)
         let isQuiet = leasedTokens[index].asked == leasedTokens[index].askedAtTick
         leasedTokens[index].askedAtTick = leasedTokens[index].asked
         leasedTokens[index].quietTicks = isQuiet ? leasedTokens[index].quietTicks + 1 : 0
         let isQuietForLong = leasedTokens[index].quietTicks >= 2 && !leasedTokens[index].hasWaiting
-        if leasedTokens[index].ownerIsSilent(now, bounds) { wakeWaiting(index, &effects) }
+        if leasedTokens[index].ownerIsSilent(turn.now, bounds) { wakeWaiting(index, &turn) }
         if leasedTokens[index].isAsking, let last = leasedTokens[index].pending.last {
-            if isQuietForLong, leasedTokens[index].ownerIsSilent(now, bounds) {
+            if isQuietForLong, leasedTokens[index].ownerIsSilent(turn.now, bounds) {
                 // No operation wants the answer any more. The spender will not apply a late one.
                 leasedTokens[index].pending.removeAll()
                 leasedTokens[index].isAsking = false
-            } else if now.since(last.sent) >= leasedTokens[index].repeatGap(bounds) {
+            } else if turn.now.since(last.sent) >= leasedTokens[index].repeatGap(bounds) {
                 leasedTokens[index].repeats += 1
-                send(index, isRelease: false, now, &effects)
+                send(index, isRelease: false, &turn)
             }
             return
         }
@@ -321,31 +340,31 @@ public struct QuotaSpender: Sendable {
             (leasedTokens[index].tokens, leasedTokens[index].nextTokens, leasedTokens[index].shareRate) = (
                 0, 0, 0
             )
-            send(index, isRelease: true, now, &effects)
+            send(index, isRelease: true, &turn)
         }
         leasedTokens[index].isActive = false
-        leasedTokens[index].inactiveSince = now
+        leasedTokens[index].inactiveSince = turn.now
         leasedTokens[index].quietTicks = 0
     }
 
-    private mutating func activate(_ index: Int, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func activate(_ index: Int, _ turn: inout Turn) {
         leasedTokens[index].quietTicks = 0
         guard !leasedTokens[index].isActive else { return }
         leasedTokens[index].isActive = true
         active.append(index)
-        setWake(now, &effects)
+        setWake(&turn)
     }
 
-    private mutating func setWake(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func setWake(_ turn: inout Turn) {
         guard !isWakeSet, !active.isEmpty else { return }
         isWakeSet = true
-        effects.append(.wake(at: now.advanced(by: bounds.tick)))
+        turn.effects.append(.wake(at: turn.now.advanced(by: bounds.tick)))
     }
 
     // MARK: Places
 
     private mutating func leasedTokens(
-        _ kind: QuotaKind, _ project: ProjectNumber, _ now: MonotonicTime
+        _ kind: QuotaKind, of project: ProjectNumber, _ now: MonotonicTime
     ) -> Int? {
         if let place = table.place(of: project) { return place * 3 + Int(kind.rawValue) }
         if free.isEmpty, numbers.count >= bounds.projectCountMax { forgetIdle(now) }

@@ -39,11 +39,11 @@ public struct Admission {
 
     func limits(of project: ProjectNumber) -> QuotaLimits { limits[project] ?? .standard }
 
-    mutating func take(_ count: Int, _ kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime)
+    mutating func take(_ count: Int, _ kind: QuotaKind, of project: ProjectNumber, now: MonotonicTime)
         -> Decision
     {
-        switch spender.take(UInt64(count), kind, project, now: now, into: &effects) {
-        case .admitted(let taken): admitted(Int(taken), kind, project)
+        switch spender.take(UInt64(count), kind, of: project, now: now, into: &effects) {
+        case .admitted(let taken): admitted(Int(taken), kind, of: project)
         case .refused(let refusal): .refused(refusal)
         case .unanswered: .unanswered
         case .wait(let until): .wait(until: until)
@@ -55,7 +55,7 @@ public struct Admission {
         spender.refusal(of: kind, project, now: now)
     }
 
-    private mutating func admitted(_ count: Int, _ kind: QuotaKind, _ project: ProjectNumber) -> Decision {
+    private mutating func admitted(_ count: Int, _ kind: QuotaKind, of project: ProjectNumber) -> Decision {
         tally?.append(Admitted(project: project, kind: kind, count: count))
         return .admitted(count)
     }

@@ -21,7 +21,6 @@ extension GatewayStreams {
             if outlivesOwners, listeners[number] == nil {
                 return "stream \(number) would not outlive an owner"
             }
-            if stream.isWaiting, !stream.isBehind { return "stream \(number) waits, and is not behind" }
         }
         return brokenInPlaces ?? brokenInFrames
     }
@@ -48,7 +47,7 @@ extension GatewayStreams {
                     if stream.partition != partition || stream.device.rawValue != index {
                         return "pushes for another device find stream \(number)"
                     }
-                    if stream.isBehind { return "pushes find stream \(number), which is behind" }
+                    if stream.pace != .current { return "pushes find stream \(number), which is behind" }
                 }
             }
         }

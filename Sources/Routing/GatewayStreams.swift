@@ -37,11 +37,18 @@ public struct GatewayStreams {
         /// The number of the present attachment: how often the gateway has told the stream to its partition.
         var attachment: UInt32 = 1
         var written = Position.zero
-        var isBehind = false
-        /// The stream has fallen behind, and the gateway has not yet asked the partition to bring it up to
-        /// date. Events that the partition sent before are not for it, or both ends would disagree on whether
-        /// it is behind.
-        var isWaiting = false
+        var pace = Pace.current
+
+        enum Pace {
+            /// Not behind. A stream is also this before its partition has accepted it.
+            case current
+            /// The stream has fallen behind, and the gateway has not yet asked the partition to bring it up
+            /// to date. Events that the partition sent before are not for the stream, or both ends would
+            /// disagree on whether it is behind.
+            case full
+            /// The stream is behind, and the gateway has asked for what it lacks.
+            case catchingUp
+        }
     }
     static let pageSize = 1024
 
@@ -114,8 +121,8 @@ public struct GatewayStreams {
 
     /// The client has read enough that a stream which fell behind can take events again.
     public mutating func drained(_ number: UInt64) -> (PartitionID, StreamCommand)? {
-        guard let stream = streams[number], stream.isWaiting else { return nil }
-        streams[number]?.isWaiting = false
+        guard let stream = streams[number], stream.pace == .full else { return nil }
+        streams[number]?.pace = .catchingUp
         return (stream.partition, .caughtUp(id(number, stream), stream.device))
     }
 
@@ -129,7 +136,7 @@ public struct GatewayStreams {
         defer { checkInvariants() }
         switch frame {
         case .attached(let id, let device, let epoch, let from):
-            guard isCurrent(epoch, partition, &commands) else { return }
+            guard isCurrent(epoch, of: partition, &commands) else { return }
             guard let stream = streams[id.number] else { return commands.append(.detach(id, device)) }
             // A frame for an earlier attachment is not for this one: it would make the stream live while the
             // partition does not push to it.
@@ -147,17 +154,19 @@ public struct GatewayStreams {
         case .ended(let id, _):
             if forget(id.number) != nil { sink.endUnregistered(id.number) }
         case .events(let id, let device, let epoch, let after, let deleted, let events):
-            guard isCurrent(epoch, partition, &commands) else { return }
-            write(events, after, deleted, to: id, device, partition, sink, &commands)
+            guard isCurrent(epoch, of: partition, &commands) else { return }
+            write(
+                events, after: after, deleted: deleted, to: id, of: device, in: partition, sink: sink,
+                &commands)
         case .push(let push):
-            guard isCurrent(push.epoch, partition, &commands) else { return }
-            notice(push.number, partition, &commands)
-            for item in push.items { self.push(item, partition, sink, &commands) }
+            guard isCurrent(push.epoch, of: partition, &commands) else { return }
+            notice(push.number, of: partition, &commands)
+            for item in push.items { self.push(item, of: partition, sink: sink, &commands) }
             if let last = push.items.last { pushed[partition] = last.position }
             commands.append(.processed(gateway, frame: push.number))
         case .cutOff(let cut):
-            guard isCurrent(cut.epoch, partition, &commands) else { return }
-            notice(cut.number, partition, &commands)
+            guard isCurrent(cut.epoch, of: partition, &commands) else { return }
+            notice(cut.number, of: partition, &commands)
             cut.devices.forEach { freeze($0, partition) }
             commands.append(.processed(gateway, frame: cut.number))
         }
@@ -167,7 +176,7 @@ public struct GatewayStreams {
     /// attaches the live streams again, and the partition reads from the log what they missed
     /// (rule: numbered-pushes).
     private mutating func notice(
-        _ number: UInt64, _ partition: PartitionID, _ commands: inout [StreamCommand]
+        _ number: UInt64, of partition: PartitionID, _ commands: inout [StreamCommand]
     ) {
         guard outlivesOwners else { return }
         let last = numbers.updateValue(number, forKey: partition) ?? 0
@@ -189,7 +198,7 @@ public struct GatewayStreams {
     /// makes the gateway attach its live streams at that owner. Pushes that the owner made before are not for
     /// these streams.
     private mutating func isCurrent(
-        _ epoch: Epoch, _ partition: PartitionID, _ commands: inout [StreamCommand]
+        _ epoch: Epoch, of partition: PartitionID, _ commands: inout [StreamCommand]
     ) -> Bool {
         let known = epochs[partition] ?? epoch
         guard epoch >= known else { return false }
@@ -223,7 +232,7 @@ public struct GatewayStreams {
         for (number, var stream) in streams(of: partition) where isMeant(number, stream) {
             guard let listener = listeners[number] else { continue }
             stream.written = written(number, stream)
-            (stream.isBehind, stream.isWaiting) = (false, false)
+            stream.pace = .current
             stream.attachment &+= 1
             streams[number] = stream
             unplace(number, stream)
@@ -236,7 +245,7 @@ public struct GatewayStreams {
 
     /// Up to where a stream has everything. All live streams of a partition share one position of the pushes.
     private func written(_ number: UInt64, _ stream: Stream) -> Position {
-        guard !stream.isBehind, isPlaced(number, stream) else { return stream.written }
+        guard stream.pace == .current, isPlaced(number, stream) else { return stream.written }
         return max(stream.written, pushed[stream.partition] ?? .zero)
     }
 
@@ -253,43 +262,42 @@ public struct GatewayStreams {
     }
 
     private mutating func write<Sink: StreamSink>(
-        _ events: [StreamFrame.Event], _ after: Position, _ deleted: Position?, to id: StreamID,
-        _ device: DeviceIndex, _ partition: PartitionID, _ sink: Sink, _ commands: inout [StreamCommand]
+        _ events: [StreamFrame.Event], after: Position, deleted: Position?, to id: StreamID,
+        of device: DeviceIndex, in partition: PartitionID, sink: Sink, _ commands: inout [StreamCommand]
     ) {
         guard var stream = streams[id.number], id.attachment == stream.attachment else { return }
         stream.written = written(id.number, stream)
         // The partition sent these events before it knew that the stream has fallen behind. Something is
         // missing between the two positions, and the partition will send it again.
-        guard after <= stream.written, !stream.isWaiting else { return }
+        guard after <= stream.written, stream.pace != .full else { return }
         let history = histories[Int(partition.rawValue)]
-        stream.isBehind = false
+        stream.pace = .current
         unplace(id.number, stream)
         if let deleted, deleted > stream.written {
             if sink.write(sink.deletedMessages(position: deleted, history: history), to: id.number) {
                 stream.written = deleted
             } else {
-                (stream.isBehind, stream.isWaiting) = (true, true)
+                stream.pace = .full
             }
         }
-        for event in events where event.position > stream.written && !stream.isBehind {
+        for event in events where event.position > stream.written && stream.pace == .current {
             let chunk = sink.event(event.event, position: event.position, history: history)
             if sink.write(chunk, to: id.number) {
                 stream.written = event.position
             } else {
-                (stream.isBehind, stream.isWaiting) = (true, true)
+                stream.pace = .full
             }
         }
         streams[id.number] = stream
-        if stream.isBehind {
+        if stream.pace == .full {
             commands.append(.fellBehind(id, device, written: stream.written))
         } else if events.isEmpty, deleted == nil {
-            place(id.number, partition, device)
+            place(id.number, of: device, in: partition)
         }
     }
 
     private mutating func push<Sink: StreamSink>(
-        _ item: StreamFrame.PushItem, _ partition: PartitionID, _ sink: Sink,
-        _ commands: inout [StreamCommand]
+        _ item: StreamFrame.PushItem, of partition: PartitionID, sink: Sink, _ commands: inout [StreamCommand]
     ) {
         guard let pages = byDevice[partition] else { return }
         let history = histories[Int(partition.rawValue)]
@@ -309,8 +317,8 @@ public struct GatewayStreams {
             if !sink.write(chunk, to: number) { behind.append(number) }
         }
         for number in behind {
-            guard var stream = streams[number], !stream.isBehind else { continue }
-            (stream.isBehind, stream.isWaiting) = (true, true)
+            guard var stream = streams[number], stream.pace == .current else { continue }
+            stream.pace = .full
             // A live stream keeps no position of its own, but everything up to two below this push is written
             // (one below may be `deletedMessages`). From here on the stream keeps one: the log's events go on
             // behind it.
@@ -328,7 +336,7 @@ public struct GatewayStreams {
         (members[partition] ?? []).sorted().compactMap { number in streams[number].map { (number, $0) } }
     }
 
-    private mutating func place(_ number: UInt64, _ partition: PartitionID, _ device: DeviceIndex) {
+    private mutating func place(_ number: UInt64, of device: DeviceIndex, in partition: PartitionID) {
         let page = Int(device.rawValue) / GatewayStreams.pageSize
         var pages = byDevice[partition] ?? []
         byDevice[partition] = nil

@@ -53,19 +53,16 @@ extension Router {
         var partsLeft: [UInt64: Int] = [:]
         var wholes: [UInt64: Int] = [:]
         for number in pending.numbers(upTo: .max) {
-            guard let asked = pending[number] else { continue }
             if number > deadlines.last?.upTo ?? 0 { return "a request has no deadline" }
+            if let change = pending[change: number] { wholes[number] = change.partsLeft }
+            guard let asked = pending[number] else { continue }
             if asked.isWaiting, !(waiting[asked.partition]?.contains(number) ?? false) {
                 return "a request waits, and nobody asks it again"
             }
             if let key = asked.request?.sendKey, key.number > sendNumbers[Int(asked.partition.rawValue)] {
                 return "a send has a number that was not given"
             }
-            switch asked.kind {
-            case .whole(_, let left): wholes[number] = left
-            case .part(let whole, _): partsLeft[whole, default: 0] += 1
-            case .send, .simple, .register, .topics, .devices: break
-            }
+            if case .part(let whole, _) = asked.kind { partsLeft[whole, default: 0] += 1 }
         }
         for (whole, left) in wholes where left != partsLeft[whole] ?? 0 {
             return "a change waits for other parts than are under way"
@@ -89,12 +86,12 @@ extension Router {
 
 extension PendingTable {
     var brokenInvariant: String? {
-        let taken = slots.indices.filter { slots[$0].pending != nil }
+        let taken = slots.indices.filter { slots[$0].entry != nil }
         if taken.count != count || count + free.count != slots.count {
             return "requests under way are counted wrongly"
         }
-        if free.contains(where: { slots[$0].pending != nil }) { return "a request's place is free" }
-        if taken.contains(where: { self[slots[$0].number] == nil }) {
+        if free.contains(where: { slots[$0].entry != nil }) { return "a request's place is free" }
+        if taken.contains(where: { !contains(slots[$0].number) }) {
             return "a request is not found by its number"
         }
         return nil

@@ -13,49 +13,45 @@ extension Router {
     // MARK: Waiting
 
     /// The process that was asked does not own the partition; maybe none does at the moment.
-    func wait(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+    func wait(_ number: UInt64, _ turn: inout Turn) {
         if let partition = pending[number]?.partition { waitingRequests[partition]?.service = .unknown }
-        enter(number, now, &effects)
+        enter(number, &turn)
     }
 
     /// The partition's owner refuses everything now, and another owner may have accepted this send: the send
     /// waits. It asks on behalf of all other requests, and these get the refusal at once: were they asked,
     /// their numbers would go far beyond this send's, and no owner could tell any more whether it was
     /// accepted.
-    func waitAlone(
-        _ number: UInt64, _ refusal: PartitionRefusal, _ now: Instant, _ effects: inout [RouterEffect]
-    ) {
+    func waitAlone(_ number: UInt64, after refusal: PartitionRefusal, _ turn: inout Turn) {
         guard let partition = pending[number]?.partition else { return }
-        enter(number, now, &effects)
+        enter(number, &turn)
         waitingRequests[partition]?.service = .refusing(refusal)
         while let waiting = waitingRequests[partition]?.nextUnseen() {
-            if pending[waiting]?.isWaiting ?? false { settle(waiting, .refused(refusal), now, &effects) }
+            if pending[waiting]?.isWaiting ?? false { settle(waiting, with: .refused(refusal), &turn) }
         }
     }
 
     /// A new request to a partition for which other requests wait enters the queue behind them, whose numbers
     /// are lower, or gets the refusal that the queue knows already. Returns whether it did either.
-    func waits(
-        _ number: UInt64, for partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]
-    ) -> Bool {
+    func waits(_ number: UInt64, for partition: PartitionID, _ turn: inout Turn) -> Bool {
         guard let waiting = waitingRequests[partition], !waiting.isEmpty else { return false }
         guard case .refusing(let refusal) = waiting.service else {
             pending[number]?.unanswered = 0
-            enter(number, now, &effects)
+            enter(number, &turn)
             return true
         }
         if let key = pending[number]?.request?.sendKey { takeBack(key, of: partition) }
-        settle(number, .refused(refusal), now, &effects)
+        settle(number, with: .refused(refusal), &turn)
         return true
     }
 
-    func enter(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+    func enter(_ number: UInt64, _ turn: inout Turn) {
         guard let asked = pending[number], !asked.isWaiting else { return }
-        pending[number]?.isWaiting = true
+        pending[number]?.phase = .waiting
         var waiting = waitingRequests.removeValue(forKey: asked.partition) ?? WaitingRequests()
         waiting.add(number, isRepeated: asked.isRepeated)
-        if waiting.due == nil { waiting.due = due(&waiting, now) }
-        waiting.due.map { wakeRetry(at: $0, &effects) }
+        if waiting.due == nil { waiting.due = due(&waiting, turn.now) }
+        waiting.due.map { wakeRetry(at: $0, &turn) }
         waitingRequests[asked.partition] = waiting
     }
 
@@ -65,42 +61,45 @@ extension Router {
         return now.monotonic.advanced(by: step / 2 + random.next(upperBound: step / 2 + 1))
     }
 
-    private func wakeRetry(at: MonotonicTime, _ effects: inout [RouterEffect]) {
+    private func wakeRetry(at: MonotonicTime, _ turn: inout Turn) {
         guard retryAt.map({ at < $0 }) ?? true else { return }
         retryAt = at
-        effects.append(.wakeRetry(at: at))
+        turn.effects.append(.wakeRetry(at: at))
     }
 
-    func listenForSilence(_ now: Instant, _ effects: inout [RouterEffect]) {
+    func listenForSilence(_ turn: inout Turn) {
         guard retryAt == nil else { return }
-        wakeRetry(at: now.monotonic.advanced(by: options.bounds.silenceStep), &effects)
+        wakeRetry(at: turn.now.monotonic.advanced(by: options.bounds.silenceStep), &turn)
     }
 
     public func retryMoved(now: Instant, into effects: inout [RouterEffect]) {
-        defer { checkInvariants() }
-        guard let at = retryAt, at <= now.monotonic else { return }
+        handle(now, into: &effects) { retryMoved(&$0) }
+    }
+
+    private func retryMoved(_ turn: inout Turn) {
+        guard let at = retryAt, at <= turn.now.monotonic else { return }
         retryAt = nil
         for partition in waitingRequests.keys.sorted() {
-            guard let due = waitingRequests[partition]?.due, due <= now.monotonic else { continue }
-            askWaiting(partition, now, &effects)
+            guard let due = waitingRequests[partition]?.due, due <= turn.now.monotonic else { continue }
+            askWaiting(partition, &turn)
         }
-        if let next = waitingRequests.values.compactMap(\.due).min() { wakeRetry(at: next, &effects) }
-        askTheSilent(now, &effects)
-        if pending.count > 0 { listenForSilence(now, &effects) }
+        if let next = waitingRequests.values.compactMap(\.due).min() { wakeRetry(at: next, &turn) }
+        askTheSilent(&turn)
+        if pending.count > 0 { listenForSilence(&turn) }
     }
 
     /// The partition's owner has looked at a request: the requests in the queue need not wait for the next
     /// try.
-    func heard(from partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
+    func heard(from partition: PartitionID, _ turn: inout Turn) {
         guard let waiting = waitingRequests[partition], !waiting.isServed else { return }
         waitingRequests[partition]?.service = .served
-        askWaiting(partition, now, &effects)
+        askWaiting(partition, &turn)
     }
 
     /// Asks the first requests of a queue: those that an owner may have carried out, in the order of their
     /// numbers, and then those that no owner has looked at, in the order in which they came. So a partition
     /// meets no number that is far below one that it knows.
-    private func askWaiting(_ partition: PartitionID, _ now: Instant, _ effects: inout [RouterEffect]) {
+    private func askWaiting(_ partition: PartitionID, _ turn: inout Turn) {
         guard var waiting = waitingRequests.removeValue(forKey: partition) else { return }
         var due: [UInt64] = []
         let limit = waiting.isServed ? options.bounds.retriesAtOnce : 1
@@ -110,24 +109,25 @@ extension Router {
         if waiting.isEmpty {
             waiting.due = nil
         } else if waiting.isServed {
-            waiting.due = now.monotonic.advanced(by: options.bounds.retryPause)
+            waiting.due = turn.now.monotonic.advanced(by: options.bounds.retryPause)
         } else {
-            waiting.due = self.due(&waiting, now)
+            waiting.due = self.due(&waiting, turn.now)
         }
         // An empty queue stays until its partition's owner is heard, so that the pause between two tries
         // grows.
         if !waiting.isEmpty || !waiting.isServed { waitingRequests[partition] = waiting }
-        waiting.due.map { wakeRetry(at: $0, &effects) }
-        for number in due { askAgain(number, now, &effects) }
+        waiting.due.map { wakeRetry(at: $0, &turn) }
+        for number in due { askAgain(number, &turn) }
     }
 
     private func sendNumber(_ number: UInt64) -> UInt64 { pending[number]?.request?.sendKey?.number ?? 0 }
 
-    private func askTheSilent(_ now: Instant, _ effects: inout [RouterEffect]) {
+    private func askTheSilent(_ turn: inout Turn) {
         for number in pending.numbers(upTo: .max) {
-            guard var asked = pending[number], let request = asked.request, !asked.isWaiting,
-                now.monotonic.since(asked.asked) >= options.bounds.silenceMin << UInt64(min(asked.repeats, 8))
+            guard var asked = pending[number], let request = asked.request, case .asked(let at) = asked.phase
             else { continue }
+            let silence = options.bounds.silenceMin << UInt64(min(asked.repeats, 8))
+            guard turn.now.monotonic.since(at) >= silence else { continue }
             if let key = request.sendKey,
                 sendNumbers[Int(asked.partition.rawValue)] - key.number > UInt64(options.requestWindow / 2)
             {
@@ -136,16 +136,17 @@ extension Router {
             asked.repeats = asked.repeats == .max ? .max : asked.repeats + 1
             pending[number] = asked
             repeated(number)
-            askAgain(number, now, &effects)
+            askAgain(number, &turn)
         }
     }
 
     /// These partitions have another owner, or the link to the owner broke: the router asks again for all
     /// requests that are under way there or wait for them.
-    public func rerouted(
-        _ isMoved: (PartitionID) -> Bool, now: Instant, into effects: inout [RouterEffect]
-    ) {
-        defer { checkInvariants() }
+    public func rerouted(_ isMoved: (PartitionID) -> Bool, now: Instant, into effects: inout [RouterEffect]) {
+        handle(now, into: &effects) { rerouted(isMoved, &$0) }
+    }
+
+    private func rerouted(_ isMoved: (PartitionID) -> Bool, _ turn: inout Turn) {
         var partitions: [PartitionID] = []
         for number in pending.numbers(upTo: .max) {
             guard let asked = pending[number], asked.request != nil, isMoved(asked.partition) else {
@@ -154,11 +155,11 @@ extension Router {
             if !partitions.contains(asked.partition) { partitions.append(asked.partition) }
             guard !asked.isWaiting else { continue }
             repeated(number)
-            enter(number, now, &effects)
+            enter(number, &turn)
         }
         for partition in partitions {
             waitingRequests[partition]?.service = .served
-            askWaiting(partition, now, &effects)
+            askWaiting(partition, &turn)
         }
     }
 
@@ -170,12 +171,11 @@ extension Router {
 
     /// A send that no owner has looked at gets a new number: only a copy needs one that its partition may
     /// know.
-    private func askAgain(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+    private func askAgain(_ number: UInt64, _ turn: inout Turn) {
         guard var asked = pending[number], var request = asked.request else { return }
         // This process slept past the deadline: no owner carries the request out any more.
-        guard !asked.deadline.isPast(now: now.monotonic) else { return expire(number, &effects) }
-        asked.asked = now.monotonic
-        asked.isWaiting = false
+        guard !asked.deadline.isPast(now: turn.now.monotonic) else { return expire(number, &turn) }
+        asked.phase = .asked(at: turn.now.monotonic)
         // No name is left for one more copy: the request waits for its deadline.
         if request.sendKey == nil, asked.copies == .max { return pending[number] = asked }
         if request.sendKey != nil, !asked.isRepeated {
@@ -186,7 +186,7 @@ extension Router {
         pending[number] = asked
         let name = request.sendKey == nil ? Router.name(number, copy: asked.copies) : number
         let id = RequestID(gateway: options.gateway, number: name)
-        effects.append(.ask(asked.partition, id, request, asked.deadline))
+        turn.effects.append(.ask(asked.partition, id, request, asked.deadline))
     }
 
     // MARK: Copies

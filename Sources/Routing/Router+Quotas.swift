@@ -19,26 +19,26 @@ struct LineKey: Hashable {
 extension Router {
     /// The owner of a project's buckets answered.
     public func granted(_ grant: QuotaGrant, now: Instant, into effects: inout [RouterEffect]) {
-        defer { checkInvariants() }
-        admission.receive(grant, now: now.monotonic)
-        carryOutQuota(now, &effects)
+        handle(now, into: &effects) { turn in
+            admission.receive(grant, now: now.monotonic)
+            carryOutQuota(&turn)
+        }
     }
 
     /// The time for which the spender asked has come.
     public func quotaWoke(now: Instant, into effects: inout [RouterEffect]) {
-        defer { checkInvariants() }
-        admission.woke(now: now.monotonic)
-        let due = lines.filter { $0.value.until <= now.monotonic }.keys
-        for key in due.sorted(by: LineKey.isBefore) { goOn(key, now, &effects) }
-        carryOutQuota(now, &effects)
+        handle(now, into: &effects) { turn in
+            admission.woke(now: now.monotonic)
+            let due = lines.filter { $0.value.until <= now.monotonic }.keys
+            for key in due.sorted(by: LineKey.isBefore) { goOn(key, &turn) }
+            carryOutQuota(&turn)
+        }
     }
 
     /// Puts an operation into the line of its project; false where the line is full.
     func wait(
-        _ operation: Operation, _ ticket: UInt64, _ kind: QuotaKind, _ project: ProjectNumber,
-        until: MonotonicTime, since: MonotonicTime
+        _ operation: Operation, ticket: UInt64, in key: LineKey, until: MonotonicTime, since: MonotonicTime
     ) -> Bool {
-        let key = LineKey(project: project, kind: kind)
         var line = lines.removeValue(forKey: key) ?? WaitingLine(until: until)
         defer { lines[key] = line }
         guard line.operations.count < options.bounds.quotaWaitersMax else { return false }
@@ -48,26 +48,26 @@ extension Router {
     }
 
     /// The waiting operations ask again, in their order. Those that must wait once more keep that order.
-    private func goOn(_ key: LineKey, _ now: Instant, _ effects: inout [RouterEffect]) {
+    private func goOn(_ key: LineKey, _ turn: inout Turn) {
         guard let line = lines.removeValue(forKey: key) else { return }
         for waiting in line.operations {
-            if now.monotonic.since(waiting.since) >= options.bounds.quotaWaitMax {
-                finish(waiting.ticket, .refused(.unavailable(Router.quotaUnanswered)), &effects)
+            if turn.now.monotonic.since(waiting.since) >= options.bounds.quotaWaitMax {
+                turn.finish(waiting.ticket, .refused(.unavailable(Router.quotaUnanswered)))
             } else {
-                submit(waiting.operation, waiting.ticket, since: waiting.since, now, &effects)
+                submit(waiting.operation, ticket: waiting.ticket, since: waiting.since, &turn)
             }
         }
     }
 
-    func carryOutQuota(_ now: Instant, _ effects: inout [RouterEffect]) {
+    func carryOutQuota(_ turn: inout Turn) {
         while !admission.effects.isEmpty {
             var batch: [QuotaSpender.Effect] = []
             swap(&batch, &admission.effects)
             for effect in batch {
                 switch effect {
-                case .request(let request): effects.append(.quota(request))
-                case .wake(let at): effects.append(.wakeQuota(at: at))
-                case .ready(let project, let kind): goOn(LineKey(project: project, kind: kind), now, &effects)
+                case .request(let request): turn.effects.append(.quota(request))
+                case .wake(let at): turn.effects.append(.wakeQuota(at: at))
+                case .ready(let project, let kind): goOn(LineKey(project: project, kind: kind), &turn)
                 }
             }
         }

@@ -7,31 +7,34 @@ extension Router {
     /// A partition's reply. The router drops a reply to a request that it does not know any more (past its
     /// deadline).
     public func replied(_ name: UInt64, _ reply: Reply, now: Instant, into effects: inout [RouterEffect]) {
-        defer { checkInvariants() }
+        handle(now, into: &effects) { replied(name, with: reply, &$0) }
+    }
+
+    private func replied(_ name: UInt64, with reply: Reply, _ turn: inout Turn) {
         guard let number = settled(name) else { return }
         if options.isClustered {
-            if mustAskAgain(number, reply) { return wait(number, now, &effects) }
+            if mustAskAgain(number, reply) { return wait(number, &turn) }
             if let asked = pending[number] {
                 if asked.isRepeated, asked.isSend, case .refused(let refusal) = reply, refusal.isOfNow {
-                    return postpone(number, refusal, now, &effects)
+                    return postpone(number, after: refusal, &turn)
                 }
                 if !waitingRequests.isEmpty, !isKnown(reply, of: asked.partition) {
-                    heard(from: asked.partition, now, &effects)
+                    heard(from: asked.partition, &turn)
                 }
             }
         }
-        settle(number, reply, now, &effects)
+        settle(number, with: reply, &turn)
     }
 
     /// Ends the request with its reply.
-    func settle(_ number: UInt64, _ reply: Reply, _ now: Instant, _ effects: inout [RouterEffect]) {
+    func settle(_ number: UInt64, with reply: Reply, _ turn: inout Turn) {
         guard let asked = pending.remove(number) else { return }
         switch asked.kind {
-        case .part(let whole, let places): finishPart(whole, places, reply, &effects)
+        case .part(let whole, let places): finishPart(of: whole, at: places, with: reply, &turn)
         case .register(let project, let offer):
-            finishRegistration(asked, project, offer, reply, now, &effects)
-        case .topics, .devices: continueListing(asked, reply, now, &effects)
-        case .send, .simple, .whole: finish(asked.ticket, outcome(reply, asked), &effects)
+            finishRegistration(asked, of: project, at: offer, with: reply, &turn)
+        case .topics, .devices: continueListing(asked, with: reply, &turn)
+        case .send, .simple: turn.finish(asked.ticket, outcome(reply))
         }
     }
 
@@ -53,12 +56,10 @@ extension Router {
 
     /// The owner that answered refused the send. Where the gateway has asked two owners, the other owner may
     /// have accepted it, so the refusal says nothing. The gateway asks again, and the send's number tells.
-    private func postpone(
-        _ number: UInt64, _ refusal: PartitionRefusal, _ now: Instant, _ effects: inout [RouterEffect]
-    ) {
-        if case .unavailable = refusal { return waitAlone(number, refusal, now, &effects) }
-        if let partition = pending[number]?.partition { heard(from: partition, now, &effects) }
-        enter(number, now, &effects)
+    private func postpone(_ number: UInt64, after refusal: PartitionRefusal, _ turn: inout Turn) {
+        if case .unavailable = refusal { return waitAlone(number, after: refusal, &turn) }
+        if let partition = pending[number]?.partition { heard(from: partition, &turn) }
+        enter(number, &turn)
     }
 
     /// Whether the requests that wait for the partition have got the same refusal.
@@ -73,11 +74,11 @@ extension Router {
     public func refused(_ name: UInt64, _ refusal: QuotaRefusal, into effects: inout [RouterEffect]) {
         guard let number = settled(name), let asked = pending.remove(number) else { return }
         // An owner may have accepted an earlier copy.
-        if asked.isRepeated { return finish(asked.ticket, .refused(.deadlineExceeded), &effects) }
-        finish(asked.ticket, .refused(.quota(refusal)), &effects)
+        let outcome = asked.isRepeated ? Refusal.deadlineExceeded : .quota(refusal)
+        effects.append(.finish(ticket: asked.ticket, .refused(outcome)))
     }
 
-    private func outcome(_ reply: Reply, _ asked: Pending) -> Outcome {
+    private func outcome(_ reply: Reply) -> Outcome {
         switch reply {
         case .accepted(let id): .accepted(id)
         case .done: .done
@@ -108,26 +109,25 @@ extension Router {
 
     // MARK: Changes
 
-    private func finishPart(_ whole: UInt64, _ places: [Int], _ reply: Reply, _ effects: inout [RouterEffect])
-    {
-        guard var sum = pending[whole], case .whole(var outcomes, let partsLeft) = sum.kind else { return }
+    private func finishPart(of whole: UInt64, at places: [Int], with reply: Reply, _ turn: inout Turn) {
+        guard var change = pending[change: whole] else { return }
         switch reply {
         case .changes(let changes) where changes.count == places.count:
-            for (place, change) in zip(places, changes) { outcomes[place] = outcome(change) }
+            for (place, done) in zip(places, changes) { change.outcomes[place] = outcome(done) }
         case .refused(let refusal):
             // A part that is not known to be done makes the whole worth repeating, which is safe.
-            pending.remove(whole)
-            return finish(sum.ticket, .refused(self.refusal(refusal)), &effects)
+            pending.removeChange(whole)
+            return turn.finish(change.ticket, .refused(self.refusal(refusal)))
         default:
-            pending.remove(whole)
-            return finish(sum.ticket, .refused(.unavailable("an answer to another question")), &effects)
+            pending.removeChange(whole)
+            return turn.finish(change.ticket, .refused(.unavailable("an answer to another question")))
         }
-        if partsLeft > 1 {
-            sum.kind = .whole(outcomes: outcomes, partsLeft: partsLeft - 1)
-            pending[whole] = sum
+        change.partsLeft -= 1
+        if change.partsLeft > 0 {
+            pending[change: whole] = change
         } else {
-            pending.remove(whole)
-            finish(sum.ticket, .changes(outcomes.compactMap { $0 }), &effects)
+            pending.removeChange(whole)
+            turn.finish(change.ticket, .changes(change.outcomes.compactMap { $0 }))
         }
     }
 
@@ -143,21 +143,21 @@ extension Router {
 
     /// Registers a device at one partition after the other, under one deadline that runs `since` the first.
     func register(
-        _ project: ProjectNumber, _ ticket: UInt64, since began: MonotonicTime? = nil, _ now: Instant,
-        _ effects: inout [RouterEffect]
+        _ project: ProjectNumber, ticket: UInt64, since began: MonotonicTime? = nil, _ turn: inout Turn
     ) {
-        guard let offer = placement(of: project, now).offer else {
+        guard let offer = placement(of: project, turn.now).offer else {
             if placements[project.rawValue]?.isFull ?? false {
-                return finish(ticket, .refused(.quota(full(project, now))), &effects)
+                return turn.finish(ticket, .refused(.quota(full(project, turn.now))))
             }
-            return finish(ticket, .refused(.unavailable("no partition takes new devices")), &effects)
+            return turn.finish(ticket, .refused(.unavailable("no partition takes new devices")))
         }
         let request = Request.register(
             project: project, limit: Int(offer.limit),
             nonce: UInt32(truncatingIfNeeded: random.next()) & 0xFF_FFFF,
             secret: random.next())
         ask(
-            offer.partition, request, ticket, .register(project: project, offer), since: began, now, &effects)
+            request, of: offer.partition, ticket: ticket, kind: .register(project: project, offer),
+            since: began, &turn)
     }
 
     /// The placement of the project's devices under its present limit.
@@ -186,47 +186,44 @@ extension Router {
     private static let fullPause: UInt64 = .seconds(10)
 
     private func finishRegistration(
-        _ asked: Pending, _ project: ProjectNumber, _ offer: DevicePlacement.Offer, _ reply: Reply,
-        _ now: Instant,
-        _ effects: inout [RouterEffect]
+        _ asked: Pending, of project: ProjectNumber, at offer: DevicePlacement.Offer, with reply: Reply,
+        _ turn: inout Turn
     ) {
         switch reply {
         case .registered(let index, let nonce, let secret):
             let registration = Registration(
                 project: project, partition: asked.partition, index: index, nonce: nonce, key: 0)
-            let new = NewRegistration(registration: registration, secret: secret, created: now.wall)
-            finish(asked.ticket, .registered(new), &effects)
+            let new = NewRegistration(registration: registration, secret: secret, created: turn.now.wall)
+            turn.finish(asked.ticket, .registered(new))
         case .full(let held):
             placements[project.rawValue]?.full(offer, holding: UInt32(clamping: held))
-            register(project, asked.ticket, since: asked.began, now, &effects)
+            register(project, ticket: asked.ticket, since: asked.began, &turn)
         case .refused(.indicesUsedUp):
             placements[project.rawValue]?.closed(offer.partition)
-            register(project, asked.ticket, since: asked.began, now, &effects)
-        default: finish(asked.ticket, outcome(reply, asked), &effects)
+            register(project, ticket: asked.ticket, since: asked.began, &turn)
+        default: turn.finish(asked.ticket, outcome(reply))
         }
     }
 
     // MARK: Listings
 
     func list(
-        _ kind: Pending.Kind, _ from: PageToken, _ ticket: UInt64, since began: MonotonicTime? = nil,
-        _ now: Instant, _ effects: inout [RouterEffect]
+        _ kind: Pending.Kind, from: PageToken, ticket: UInt64, since began: MonotonicTime? = nil,
+        _ turn: inout Turn
     ) {
         switch kind {
         case .topics(let project, let limit, let found):
             let request = Request.topics(project: project, after: from.place, limit: limit - found.count)
-            ask(from.partition, request, ticket, kind, since: began, now, &effects)
+            ask(request, of: from.partition, ticket: ticket, kind: kind, since: began, &turn)
         case .devices(let project, let limit, let found):
             let request = Request.devices(project: project, after: from.place, limit: limit - found.count)
-            ask(from.partition, request, ticket, kind, since: began, now, &effects)
+            ask(request, of: from.partition, ticket: ticket, kind: kind, since: began, &turn)
         default: break
         }
     }
 
     /// Goes on with the next partition until the page is full.
-    private func continueListing(
-        _ asked: Pending, _ reply: Reply, _ now: Instant, _ effects: inout [RouterEffect]
-    ) {
+    private func continueListing(_ asked: Pending, with reply: Reply, _ turn: inout Turn) {
         var kind = asked.kind
         var place: UInt64?
         var isFull = false
@@ -236,11 +233,11 @@ extension Router {
             place = next
             isFull = found.count + more.count >= limit
         case (.devices(let project, let limit, let found), .devices(let more, let next)):
-            let summaries = more.map { summary($0, project, asked.partition) }
+            let summaries = more.map { summary($0, of: project, in: asked.partition) }
             kind = .devices(project: project, limit: limit, found: found + summaries)
             place = next
             isFull = found.count + more.count >= limit
-        default: return finish(asked.ticket, outcome(reply, asked), &effects)
+        default: return turn.finish(asked.ticket, outcome(reply))
         }
         let following = Int(asked.partition.rawValue) + 1
         var token: PageToken?
@@ -250,18 +247,18 @@ extension Router {
             token = PageToken(partition: PartitionID(UInt16(following)), place: 0)
         }
         if !isFull, let token {
-            return list(kind, token, asked.ticket, since: asked.began, now, &effects)
+            return list(kind, from: token, ticket: asked.ticket, since: asked.began, &turn)
         }
         switch kind {
-        case .topics(_, _, let found): finish(asked.ticket, .topics(found, next: token), &effects)
-        case .devices(_, _, let found): finish(asked.ticket, .devices(found, next: token), &effects)
+        case .topics(_, _, let found): turn.finish(asked.ticket, .topics(found, next: token))
+        case .devices(_, _, let found): turn.finish(asked.ticket, .devices(found, next: token))
         default: break
         }
     }
 
-    private func summary(_ state: DeviceState, _ project: ProjectNumber, _ partition: PartitionID)
-        -> DeviceSummary
-    {
+    private func summary(
+        _ state: DeviceState, of project: ProjectNumber, in partition: PartitionID
+    ) -> DeviceSummary {
         DeviceSummary(
             registration: Registration(
                 project: project, partition: partition, index: state.index, nonce: state.nonce, key: 0),

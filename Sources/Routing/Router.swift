@@ -50,6 +50,16 @@ public final class Router {
         var requestsMax: Int { bounds.operationsMax + partitionCount }
     }
 
+    /// The time of one event, and the effects that the router returns for the event.
+    struct Turn {
+        let now: Instant
+        var effects: [RouterEffect] = []
+
+        mutating func finish(_ ticket: UInt64, _ outcome: Outcome) {
+            effects.append(.finish(ticket: ticket, outcome))
+        }
+    }
+
     let options: Options
     public var admission: Admission
     var random: any RandomNumberGenerator
@@ -70,29 +80,33 @@ public final class Router {
     var lines: [LineKey: WaitingLine] = [:]
     public var laws = LawWatch()
 
+    /// A request of one partition that is under way.
     struct Pending {
         enum Kind {
             case send
             case simple
             case register(project: ProjectNumber, DevicePlacement.Offer)
-            /// One part of a change that was split by partition: `places` of the whole.
+            /// One part of a `SplitChange`: `places` of the whole.
             case part(of: UInt64, places: [Int])
-            /// The whole change.
-            case whole(outcomes: [ChangeOutcome?], partsLeft: Int)
             case topics(project: ProjectNumber, limit: Int, found: [(name: TopicName, members: UInt64)])
             case devices(project: ProjectNumber, limit: Int, found: [DeviceSummary])
         }
-        var ticket: UInt64
-        var kind: Kind
-        var partition: PartitionID
-        var deadline = Deadline(MonotonicTime(nanoseconds: 0))
+        enum Phase {
+            /// A process has the request. The router asked last at this time.
+            case asked(at: MonotonicTime)
+            /// No process has the request now: it waits in its partition's queue.
+            case waiting
+        }
+        let ticket: UInt64
+        let kind: Kind
+        let partition: PartitionID
+        let deadline: Deadline
         /// When the router asked the first request of the operation.
-        var began = MonotonicTime(nanoseconds: 0)
+        let began: MonotonicTime
         /// For asking again; `nil` on a node of its own.
         var request: Request?
-        var tries: UInt8 = 0
-        /// When the router asked last, and how often it asked again after a silence.
-        var asked = MonotonicTime(nanoseconds: 0)
+        var phase: Phase
+        /// How often the router asked again after a silence.
         var repeats: UInt8 = 0
         /// How many copies followed the first. A send's copy counts only where an owner may have accepted an
         /// earlier one: then the refusal of one owner says nothing of the others.
@@ -102,8 +116,14 @@ public final class Router {
         /// its highest it stays there.
         var unanswered: UInt8 = 1
         var isSend: Bool { if case .send = kind { true } else { false } }
-        /// No process has the request now: it waits in its partition's queue.
-        var isWaiting = false
+        var isWaiting: Bool { if case .waiting = phase { true } else { false } }
+    }
+
+    /// A change that was split by partition. Each part is a request of its own.
+    struct SplitChange {
+        let ticket: UInt64
+        var outcomes: [ChangeOutcome?]
+        var partsLeft: Int
     }
 
     public init(options: Options, admission: Admission, random: any RandomNumberGenerator) {
@@ -118,11 +138,21 @@ public final class Router {
 
     // MARK: In
 
+    /// Handles one event. The caller's array moves into the turn and back, because a second reference would
+    /// copy it.
+    @inline(__always)
+    func handle(_ now: Instant, into effects: inout [RouterEffect], _ event: (inout Turn) -> Void) {
+        var turn = Turn(now: now)
+        swap(&turn.effects, &effects)
+        event(&turn)
+        swap(&turn.effects, &effects)
+        checkInvariants()
+    }
+
     public func submit(
         _ operation: Operation, ticket: UInt64, now: Instant, into effects: inout [RouterEffect]
     ) {
-        submit(operation, ticket, since: now.monotonic, now, &effects)
-        checkInvariants()
+        handle(now, into: &effects) { submit(operation, ticket: ticket, since: now.monotonic, &$0) }
     }
 
     /// Why the quota would refuse a send of the project, if that is certain: then the gateway need not read
@@ -132,101 +162,104 @@ public final class Router {
     }
 
     /// `since`: when the operation came.
-    func submit(
-        _ operation: Operation, _ ticket: UInt64, since: MonotonicTime, _ now: Instant,
-        _ effects: inout [RouterEffect]
-    ) {
+    func submit(_ operation: Operation, ticket: UInt64, since: MonotonicTime, _ turn: inout Turn) {
         guard pending.count < options.bounds.operationsMax else {
-            return finish(ticket, .refused(.unavailable(Router.tooMany)), &effects)
+            return turn.finish(ticket, .refused(.unavailable(Router.tooMany)))
         }
         // Operations that waited for quota and go on now come behind this one, and find its request counted.
-        defer { if !admission.effects.isEmpty { carryOutQuota(now, &effects) } }
+        defer { if !admission.effects.isEmpty { carryOutQuota(&turn) } }
         switch operation {
         case .send(let send):
-            if admit(1, .sends, send.project, operation, ticket, since, now, &effects) != nil {
-                submit(send, ticket, now, &effects)
+            let project = send.project
+            if admit(1, of: .sends, in: project, for: operation, ticket: ticket, since: since, &turn) != nil {
+                submit(send, ticket: ticket, &turn)
             }
         case .refusedSend(let project):
-            if admit(1, .sends, project, operation, ticket, since, now, &effects) != nil {
-                finish(ticket, .done, &effects)
+            if admit(1, of: .sends, in: project, for: operation, ticket: ticket, since: since, &turn) != nil {
+                turn.finish(ticket, .done)
             }
         case .changeSubscriptions(let change):
             let wanted = change.devices.count
             guard
                 let granted = admit(
-                    wanted, .subscriptionChanges, change.project, operation, ticket, since, now, &effects)
+                    wanted, of: .subscriptionChanges, in: change.project, for: operation, ticket: ticket,
+                    since: since, &turn)
             else { return }
-            submit(change, granted, ticket, now, &effects)
+            submit(change, granted: granted, ticket: ticket, &turn)
         case .subscriptions(let registration, let caller):
             ask(
-                registration.partition, .subscriptions(of: registration, by: caller), ticket, .simple, now,
-                &effects)
+                .subscriptions(of: registration, by: caller), of: registration.partition, ticket: ticket,
+                kind: .simple, &turn)
         case .register(let project):
-            if admit(1, .registrations, project, operation, ticket, since, now, &effects) != nil {
-                register(project, ticket, now, &effects)
-            }
+            let granted = admit(
+                1, of: .registrations, in: project, for: operation, ticket: ticket, since: since, &turn)
+            if granted != nil { register(project, ticket: ticket, &turn) }
         case .unregister(let registration, let caller):
-            ask(registration.partition, .unregister(registration, by: caller), ticket, .simple, now, &effects)
+            ask(
+                .unregister(registration, by: caller), of: registration.partition, ticket: ticket,
+                kind: .simple, &turn)
         case .acknowledge(let registration, let caller, let event):
             ask(
-                registration.partition, .acknowledge(registration, by: caller, event), ticket, .simple, now,
-                &effects)
+                .acknowledge(registration, by: caller, event), of: registration.partition, ticket: ticket,
+                kind: .simple, &turn)
         case .topic(let project, let name):
             let home = Placement.partition(of: name, in: project, count: options.partitionCount)
-            ask(home, .members(project: project, name), ticket, .simple, now, &effects)
+            ask(.members(project: project, name), of: home, ticket: ticket, kind: .simple, &turn)
         case .topics(let project, let page, let limit):
             let from = page ?? PageToken(partition: PartitionID(0), place: 0)
-            list(.topics(project: project, limit: limit, found: []), from, ticket, now, &effects)
+            list(.topics(project: project, limit: limit, found: []), from: from, ticket: ticket, &turn)
         case .devices(let project, let page, let limit):
             let from = page ?? PageToken(partition: PartitionID(0), place: 0)
-            list(.devices(project: project, limit: limit, found: []), from, ticket, now, &effects)
+            list(.devices(project: project, limit: limit, found: []), from: from, ticket: ticket, &turn)
         }
     }
 
     /// How many tokens were taken; `nil` where the operation was refused or waits.
     private func admit(
-        _ count: Int, _ kind: QuotaKind, _ project: ProjectNumber, _ operation: Operation, _ ticket: UInt64,
-        _ since: MonotonicTime, _ now: Instant, _ effects: inout [RouterEffect]
+        _ count: Int, of kind: QuotaKind, in project: ProjectNumber, for operation: Operation,
+        ticket: UInt64, since: MonotonicTime, _ turn: inout Turn
     ) -> Int? {
-        let decision = admission.take(count, kind, project, now: now.monotonic)
+        let decision = admission.take(count, kind, of: project, now: turn.now.monotonic)
         switch decision {
         case .admitted(let taken): return taken
-        case .refused(let refusal): finish(ticket, .refused(.quota(refusal)), &effects)
+        case .refused(let refusal): turn.finish(ticket, .refused(.quota(refusal)))
         case .unanswered:
-            finish(ticket, .refused(.unavailable(Router.quotaUnanswered)), &effects)
+            turn.finish(ticket, .refused(.unavailable(Router.quotaUnanswered)))
         case .wait(let until):
-            if !wait(operation, ticket, kind, project, until: until, since: since) {
-                finish(ticket, .refused(.unavailable(Router.tooManyWait)), &effects)
+            let key = LineKey(project: project, kind: kind)
+            if !wait(operation, ticket: ticket, in: key, until: until, since: since) {
+                turn.finish(ticket, .refused(.unavailable(Router.tooManyWait)))
             }
         }
         return nil
     }
 
-    private func submit(_ send: Send, _ ticket: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
+    private func submit(_ send: Send, ticket: UInt64, _ turn: inout Turn) {
         let fanoutsMax = Int(admission.limits(of: send.project).fanouts)
         switch send.target {
         case .device(let registration):
             if send.validateOnly {
                 return ask(
-                    registration.partition, .check(registration, by: .backend), ticket, .send, now, &effects)
+                    .check(registration, by: .backend), of: registration.partition, ticket: ticket,
+                    kind: .send, &turn)
             }
             let key = nextKey(registration.partition)
             ask(
-                registration.partition, .sendToDevice(key, registration, send.message), ticket, .send, now,
-                &effects)
+                .sendToDevice(key, registration, send.message), of: registration.partition, ticket: ticket,
+                kind: .send, &turn)
         case _ where send.validateOnly:
-            finish(ticket, .done, &effects)
+            turn.finish(ticket, .done)
         case .topic(let topic):
             let home = Placement.partition(of: topic, in: send.project, count: options.partitionCount)
             let request = Request.sendToTopic(
                 nextKey(home), project: send.project, topic, send.message, fanoutsMax: fanoutsMax)
-            ask(home, request, ticket, .send, now, &effects)
+            ask(request, of: home, ticket: ticket, kind: .send, &turn)
         case .condition(let condition):
             let home = Placement.partition(
                 of: condition.topics[0], in: send.project, count: options.partitionCount)
             let request = Request.sendToCondition(
                 nextKey(home), project: send.project, condition, send.message, fanoutsMax: fanoutsMax)
-            ask(home, request, ticket, .send, now, &effects)
+            ask(request, of: home, ticket: ticket, kind: .send, &turn)
         }
     }
 
@@ -243,14 +276,11 @@ public final class Router {
 
     /// Splits a change by the partitions of its devices. The router takes tokens for as many devices as the
     /// bucket holds, and refuses the rest one by one.
-    private func submit(
-        _ change: SubscriptionChange, _ granted: Int, _ ticket: UInt64, _ now: Instant,
-        _ effects: inout [RouterEffect]
-    ) {
+    private func submit(_ change: SubscriptionChange, granted: Int, ticket: UInt64, _ turn: inout Turn) {
         let wanted = change.devices.count
-        guard wanted > 0 else { return finish(ticket, .changes([]), &effects) }
+        guard wanted > 0 else { return turn.finish(ticket, .changes([])) }
         guard change.devices.allSatisfy({ Int($0.partition.rawValue) < options.partitionCount }) else {
-            return finish(ticket, .refused(.unavailable("no such partition")), &effects)
+            return turn.finish(ticket, .refused(.unavailable("no such partition")))
         }
         var outcomes: [ChangeOutcome?] = Array(repeating: nil, count: wanted)
         if granted < wanted {
@@ -260,10 +290,7 @@ public final class Router {
         }
         var parts: [PartitionID: [Int]] = [:]
         for place in 0..<granted { parts[change.devices[place].partition, default: []].append(place) }
-        let whole = pending.add(
-            Pending(
-                ticket: ticket, kind: .whole(outcomes: outcomes, partsLeft: parts.count),
-                partition: PartitionID(0)))
+        let whole = pending.add(SplitChange(ticket: ticket, outcomes: outcomes, partsLeft: parts.count))
         for partition in parts.keys.sorted() {
             guard let places = parts[partition] else { continue }
             let devices =
@@ -271,63 +298,62 @@ public final class Router {
             let request = Request.change(
                 change.kind, project: change.project, topic: change.topic, devices: devices, by: change.caller
             )
-            ask(partition, request, ticket, .part(of: whole, places: places), now, &effects)
+            ask(request, of: partition, ticket: ticket, kind: .part(of: whole, places: places), &turn)
         }
     }
 
     func ask(
-        _ partition: PartitionID, _ request: Request, _ ticket: UInt64, _ kind: Pending.Kind,
-        since began: MonotonicTime? = nil, _ now: Instant, _ effects: inout [RouterEffect]
+        _ request: Request, of partition: PartitionID, ticket: UInt64, kind: Pending.Kind,
+        since began: MonotonicTime? = nil, _ turn: inout Turn
     ) {
         guard Int(partition.rawValue) < options.partitionCount else {
             // The id was deciphered under a right key, so this cluster made it once, with data of more
             // partitions.
-            return finish(ticket, .refused(.unavailable("no such partition")), &effects)
+            return turn.finish(ticket, .refused(.unavailable("no such partition")))
         }
-        let began = began ?? now.monotonic
-        guard now.monotonic.since(began) < options.bounds.deadline else {
-            return finish(ticket, .refused(Router.late), &effects)
+        let began = began ?? turn.now.monotonic
+        guard turn.now.monotonic.since(began) < options.bounds.deadline else {
+            return turn.finish(ticket, .refused(Router.late))
         }
         let deadline = Deadline(began.advanced(by: options.bounds.deadline))
         let number = pending.add(
             Pending(
                 ticket: ticket, kind: kind, partition: partition, deadline: deadline, began: began,
-                request: options.isClustered ? request : nil, asked: now.monotonic))
-        note(number, now, &effects)
+                request: options.isClustered ? request : nil, phase: .asked(at: turn.now.monotonic)))
+        note(number, &turn)
         if options.isClustered {
-            listenForSilence(now, &effects)
-            if !waitingRequests.isEmpty, waits(number, for: partition, now, &effects) { return }
+            listenForSilence(&turn)
+            if !waitingRequests.isEmpty, waits(number, for: partition, &turn) { return }
         }
-        effects.append(
+        turn.effects.append(
             .ask(partition, RequestID(gateway: options.gateway, number: number), request, deadline))
-    }
-
-    func finish(_ ticket: UInt64, _ outcome: Outcome, _ effects: inout [RouterEffect]) {
-        effects.append(.finish(ticket: ticket, outcome))
     }
 
     // MARK: Time
 
-    private func note(_ number: UInt64, _ now: Instant, _ effects: inout [RouterEffect]) {
-        let at = now.monotonic.advanced(by: options.bounds.deadline)
+    private func note(_ number: UInt64, _ turn: inout Turn) {
+        let at = turn.now.monotonic.advanced(by: options.bounds.deadline)
         if let last = deadlines.last, at.since(last.at) < options.bounds.deadlineStep {
             deadlines[deadlines.count - 1].upTo = number
         } else {
             deadlines.append((at, number))
-            scheduleWake(&effects)
+            scheduleWake(&turn)
         }
     }
 
     /// Ends requests that are past their deadline, at most a step late.
     public func woke(now: Instant, into effects: inout [RouterEffect]) {
-        defer { checkInvariants() }
+        handle(now, into: &effects) { expireDue(&$0) }
+    }
+
+    private func expireDue(_ turn: inout Turn) {
         wakeAt = nil
-        let due = deadlines.prefix { $0.at.advanced(by: options.bounds.deadlineStep) <= now.monotonic }
+        let due = deadlines.prefix { $0.at.advanced(by: options.bounds.deadlineStep) <= turn.now.monotonic }
         if let last = due.last {
             deadlines.removeFirst(due.count)
-            for number in pending.numbers(upTo: last.upTo) { expire(number, &effects) }
+            for number in pending.numbers(upTo: last.upTo) { expire(number, &turn) }
         }
-        scheduleWake(&effects)
+        scheduleWake(&turn)
     }
 
     static let tooMany = "too many operations are under way"
@@ -337,28 +363,24 @@ public final class Router {
     public static let scarcities: Set = [tooMany, tooManyWait, quotaUnanswered]
     private static let late = Refusal.unavailable("not answered in time")
 
-    func expire(_ number: UInt64, _ effects: inout [RouterEffect]) {
-        guard let late = pending[number] else { return }
-        // A whole change ends with its parts.
-        if case .whole = late.kind { return }
-        pending.remove(number)
+    func expire(_ number: UInt64, _ turn: inout Turn) {
+        // A split change ends with its parts.
+        guard let late = pending.remove(number) else { return }
         switch late.kind {
         // No owner has looked at the send: it is surely not done.
         case .send where late.unanswered == 0:
-            finish(late.ticket, .refused(Router.late), &effects)
-        case .send: finish(late.ticket, .refused(.deadlineExceeded), &effects)
+            turn.finish(late.ticket, .refused(Router.late))
+        case .send: turn.finish(late.ticket, .refused(.deadlineExceeded))
         case .part(let whole, _):
-            if pending.remove(whole) != nil {
-                finish(late.ticket, .refused(Router.late), &effects)
-            }
-        default: finish(late.ticket, .refused(Router.late), &effects)
+            if pending.removeChange(whole) != nil { turn.finish(late.ticket, .refused(Router.late)) }
+        default: turn.finish(late.ticket, .refused(Router.late))
         }
     }
 
-    private func scheduleWake(_ effects: inout [RouterEffect]) {
+    private func scheduleWake(_ turn: inout Turn) {
         guard wakeAt == nil, let first = deadlines.first else { return }
         let at = first.at.advanced(by: options.bounds.deadlineStep)
         wakeAt = at
-        effects.append(.wake(at: at))
+        turn.effects.append(.wake(at: at))
     }
 }

@@ -88,7 +88,7 @@ public final class SQLiteEngine: Engine {
     /// SQLite's integers are signed; sequences stay far below their bound.
     static func check(_ sequence: Sequence) throws(EngineError) {
         guard sequence > .zero, sequence <= EngineRules.sequenceMax else {
-            throw .refused("no sequence of a record: \(sequence.rawValue)")
+            throw .refused("\(sequence.rawValue) is no sequence of a record")
         }
     }
 }

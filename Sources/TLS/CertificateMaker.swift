@@ -51,7 +51,7 @@ public enum CertificateMaker {
         for item in extensions {
             guard let built = X509V3_EXT_conf_nid(nil, &context, item.nid, item.value) else {
                 X509_free(certificate)
-                throw TLSError(description: "\(item.value) cannot stand in a certificate")
+                throw TLSError(description: "\(item.value) cannot be put into a certificate")
             }
             X509_add_ext(certificate, built, -1)
             X509_EXTENSION_free(built)

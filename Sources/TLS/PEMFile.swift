@@ -22,7 +22,7 @@ enum PEMFile {
             if count == 0 { return bytes }
             bytes += part[..<count]
         }
-        throw TLSError(description: "\(path) is no certificate and no key: it has more than a mebibyte")
+        throw TLSError(description: "\(path) has more than 1 MiB, so it is neither a certificate nor a key")
     }
 
     private static func unreadable(_ path: String) -> TLSError {
@@ -46,7 +46,7 @@ enum PEMFile {
         for certificate in found { X509_free(certificate) }
         if isAtEnd {
             ERR_clear_error()
-            throw TLSError(description: "\(path): there is no certificate in it")
+            throw TLSError(description: "\(path): the file holds no certificate")
         }
         throw TLSError(
             description: "\(path): certificate \(found.count + 1) cannot be read (\(TLSContext.reason()))")
@@ -72,7 +72,7 @@ enum PEMFile {
     /// The first private key of a file, in clear text. The caller frees the key.
     static func key(
         _ bytes: [UInt8], of path: String,
-        advice: String = "a server has nobody to ask for its passphrase: keep the key without one"
+        advice: String = "a server cannot ask for the passphrase: keep the key without one"
     ) throws(TLSError) -> OpaquePointer {
         let bio = try memory(bytes)
         defer { BIO_free(bio) }
@@ -92,7 +92,7 @@ enum PEMFile {
                 description: "\(path) is encrypted, and \(advice)")
         }
         guard String(decoding: bytes, as: UTF8.self).contains("PRIVATE KEY-----") else {
-            throw TLSError(description: "\(path): there is no private key in it")
+            throw TLSError(description: "\(path): the file holds no private key")
         }
         throw TLSError(description: "\(path): the private key cannot be read (\(reason))")
     }

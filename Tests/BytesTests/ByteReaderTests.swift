@@ -2,7 +2,7 @@ import Bytes
 import Model
 import Testing
 
-@Suite struct ByteReaderTests {
+@Suite("A reader of bytes") struct ByteReaderTests {
     private enum Value: Equatable {
         case u8(UInt8), u16(UInt16), u32(UInt32), u64(UInt64), varint(UInt64), string([UInt8])
     }
@@ -45,7 +45,8 @@ import Testing
         }
     }
 
-    @Test func valuesComeBackAndEveryTruncationIsAnError() throws {
+    @Test("gives back the values that were written, and throws at every truncation")
+    func roundTrip() throws {
         var generator = SeededGenerator(seed: 11)
         for _ in 0..<200 {
             let values = (0..<20).map { _ in value(&generator) }
@@ -62,7 +63,8 @@ import Testing
         }
     }
 
-    @Test func noiseNeverTraps() {
+    @Test("throws at noise, and never traps or reads past the end")
+    func noiseNeverTraps() {
         var generator = SeededGenerator(seed: 12)
         for _ in 0..<5_000 {
             let count = Int.random(in: 0...40, using: &generator)
@@ -79,6 +81,7 @@ import Testing
     }
 
     @Test(
+        "refuses a varint that is longer than it must be or past 64 bits",
         arguments: [
             [0x80, 0x00], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
             [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01],
@@ -89,7 +92,8 @@ import Testing
         #expect(reader.offset == 0)
     }
 
-    @Test func aCountIsRefusedBeforeMemoryIsReserved() throws {
+    @Test("refuses a count that its bytes cannot hold, before memory is reserved")
+    func counts() throws {
         var writer = ByteWriter()
         writer.varint(UInt64.max)
         var reader = ByteReader(writer.bytes)
@@ -104,7 +108,8 @@ import Testing
         #expect(throws: DecodeError.self) { try few.raw(.max) }
     }
 
-    @Test func aRangePastTheArrayIsCutToIt() throws {
+    @Test("cuts a range that goes past the array to the array")
+    func cutRange() throws {
         var reader = ByteReader([1, 2, 3], in: 2..<100)
         #expect(reader.remaining == 1)
         #expect(try reader.u8() == 3)

@@ -45,14 +45,16 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(read.directory.plainEnds == done.directory.plainEnds)
     }
 
-    @Test func ofTheBuildBeforeCountOn() throws {
+    @Test("count on where the former build wrote them")
+    func ofTheBuildBeforeCountOn() throws {
         let contents = try Catalog.load(try former(), .plain)
         #expect(Set(contents.credentials.all.keys) == ["00", "0a"])
         #expect(contents.credentials.all["00"]?.created == nil && contents.directory.keys["00"]?.end == nil)
         #expect(contents.directory.accounts["0a"]?.isPlain == true)
     }
 
-    @Test func areMadeEndedAndRevoked() throws {
+    @Test("are made, get another end and are revoked")
+    func areMadeEndedAndRevoked() throws {
         let engine = try former()
         let made = Credential(
             kind: .bearer, project: shop.number, label: "ci", created: at(1), expires: at(9))
@@ -74,7 +76,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(try engine.get(.credential, key: "key:\(hash)") == nil)
     }
 
-    @Test func ofBeforeAreRevokedWithTheirTokens() throws {
+    @Test("of the former build are revoked together with their tokens")
+    func formerRevoked() throws {
         let engine = try former()
         // The book's own change wants a name with more digits than this credential has.
         try change(engine) { draft in
@@ -87,7 +90,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(contents.directory.accounts.isEmpty && contents.directory.plainEnds == [shop.number: at(7)])
     }
 
-    @Test func goWithTheirProject() throws {
+    @Test("go with their project, and so do the notes of their uses")
+    func goWithTheirProject() throws {
         let engine = try former()
         let made = Credential(kind: .device, project: shop.number, created: at(1))
         try change(engine) { try $0.add(key: "tck_new", made, now: at(1)) }
@@ -98,7 +102,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
     }
 
     /// The former build does not know the rows of lives, and leaves them.
-    @Test func whoseProjectTheBuildBeforeDeletedAreGone() throws {
+    @Test("are gone where the former build deleted their project and left their rows")
+    func formerDeleted() throws {
         let engine = try former()
         let made = Credential(kind: .device, project: shop.number, created: at(1))
         try change(engine) { try $0.add(key: "tck_new", made, now: at(1)) }
@@ -107,7 +112,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(try Catalog.load(engine, .plain).credentials.all.isEmpty)
     }
 
-    @Test func areNotedWhenUsedAndNeverEarlier() throws {
+    @Test("are noted when they are used, and the time of a use never goes back")
+    func noted() throws {
         let engine = try former()
         let version = try Catalog.load(engine, .plain).version
         try Catalog.putUses(["00": at(1000), "gone": at(5)], to: engine)
@@ -123,7 +129,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             try engine.get(.setting, key: "used:gone") == nil && engine.get(.setting, key: "used:00") != nil)
     }
 
-    @Test func theServersOwnKeysAreKeptWithTheirTimes() throws {
+    @Test("the server's own keys are kept with their times, and where the former build reads them")
+    func serverKeys() throws {
         let engine = try former()
         let first = try Catalog.load(engine, .plain)
         try change(engine) { draft in
@@ -157,7 +164,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
     }
 
     /// An entry goes in with its change or not at all, and the log keeps no more than its bound.
-    @Test func theAuditLogHasTheNewestChanges() throws {
+    @Test("the audit log keeps the newest changes, and none that was not made")
+    func auditBound() throws {
         let engine = try former()
         func entry(_ number: Int) -> AuditEntry {
             AuditEntry(
@@ -190,7 +198,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
     }
 
     /// Refused attempts stand between the changes, push no change out, and have a bound of their own.
-    @Test func theAuditLogTellsWhatWasRefused() throws {
+    @Test("the audit log has refused attempts between the changes, with a bound of their own")
+    func auditRefusals() throws {
         let engine = try former()
         func entry(_ time: Int64, _ what: String) -> AuditEntry {
             AuditEntry(
@@ -219,7 +228,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(try Catalog.load(engine, .plain).version == version)
     }
 
-    @Test func ofANewerBuildAreRefused() throws {
+    @Test("of a newer build are refused in a sentence")
+    func ofANewerBuildAreRefused() throws {
         let engine = try former()
         let made = Credential(kind: .device, project: shop.number, created: at(1))
         try change(engine) { try $0.add(key: "tcb_new", made, now: at(1)) }

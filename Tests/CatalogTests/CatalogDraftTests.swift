@@ -13,7 +13,8 @@ import Testing
     }
 
     /// Of two drafts from the same version the second one must be made again.
-    @Test func isDoneOnlyFromWhatIsThere() throws {
+    @Test("is made only where nothing has changed since it was drafted")
+    func isDoneOnlyFromWhatIsThere() throws {
         let engine = MemoryEngine()
         let first = try draft(engine, cordoning: "a")
         let second = try draft(engine, cordoning: "b")
@@ -28,7 +29,8 @@ import Testing
     }
 
     /// Two nodes that make a cluster's first keys at once have the same ones.
-    @Test func whatIsMadeFirstStands() throws {
+    @Test("leaves the first keys of a cluster as the first node made them")
+    func whatIsMadeFirstStands() throws {
         let engine = MemoryEngine()
         let contents = try Catalog.load(engine, .plain)
         #expect(try Catalog.load(engine, .plain).signingKeys == contents.signingKeys)
@@ -37,7 +39,8 @@ import Testing
         #expect([standing] == contents.signingKeys.all.map(\.material))
     }
 
-    @Test func whichChangesNothingIsNotWritten() throws {
+    @Test("is not written where it changes nothing")
+    func nothing() throws {
         let engine = MemoryEngine()
         let unchanged = try CatalogDraft(engine, .plain).commit()
         #expect(unchanged != nil)

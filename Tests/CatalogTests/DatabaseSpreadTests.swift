@@ -24,7 +24,8 @@ import Testing
         }
     }
 
-    @Test func itIsMadeOnceAndFoundAgain() throws {
+    @Test("is made once, and each later start finds it again")
+    func itIsMadeOnceAndFoundAgain() throws {
         let all = try engines(3)
         let made = try settle(all)
         #expect(made.isMade && made.count == 3 && made.histories.count == 8)
@@ -41,9 +42,10 @@ import Testing
 
     /// Once the cluster is made, it does not wait for databases that are away. Before that nothing is
     /// written.
-    @Test func whatIsAwayIsNotWaitedForOnceItIsMade() throws {
+    @Test("needs all databases when it is made, and only the home afterwards")
+    func away() throws {
         let all = try engines(3)
-        #expect(sentence([all[0], all[1], nil]).contains("must be there when a cluster is made"))
+        #expect(sentence([all[0], all[1], nil]).contains("database 3 cannot be reached"))
         #expect(try DatabaseSpread.read(all[0]) == nil)
         #expect(try all[1].partitions().isEmpty)
         _ = try settle(all)
@@ -51,7 +53,8 @@ import Testing
     }
 
     /// A node may stop after each step of the making, and the next node goes on.
-    @Test(arguments: 1...7) func itIsMadeInStepsThatCanBeResumed(steps: Int) throws {
+    @Test("is made in steps, and after each step the next node can go on", arguments: 1...7)
+    func resumed(steps: Int) throws {
         let all = try engines(3)
         let full = try settle(all)
         let again = try engines(3)
@@ -77,14 +80,15 @@ import Testing
         #expect(try again.map { try $0.partitions().count } == [3, 3, 2])
     }
 
-    @Test func databasesThatAreNamedWronglyAreTold() throws {
+    @Test("is refused with what to do where databases are named wrongly")
+    func misnamed() throws {
         let all = try engines(3)
         _ = try settle(all)
         #expect(sentence([all[0], all[2], all[1]]).contains("is database 3 of 3: name the databases in"))
         #expect(sentence([all[0], all[1]]).contains("spread over 3 databases, and 2 are named"))
         #expect(sentence([all[0]]).contains("spread over 3 databases, and 1 is named"))
         #expect(sentence([all[1], all[0], all[2]]).contains("--engine names database 2 of 3"))
-        #expect(sentence([all[0], all[0], all[2]]).contains("is the home of a cluster itself"))
+        #expect(sentence([all[0], all[0], all[2]]).contains("name the home of a cluster as"))
         let others = try engines(3)
         #expect(sentence([all[0], all[1], others[2]]).contains("says nothing of itself"))
         _ = try settle(others)
@@ -92,7 +96,8 @@ import Testing
         #expect(try others[2].partitions().count == 2)
     }
 
-    @Test func aClusterOnOneDatabaseIsNotSpreadLater() throws {
+    @Test("does not come later to a cluster that was made on one database")
+    func lateSpread() throws {
         let one = MemoryEngine()
         try one.createPartitions(count: 8, histories: (0..<8).map { History($0) })
         let further = try engines(2)[1]
@@ -101,19 +106,21 @@ import Testing
         #expect(try further.partitions().isEmpty)
         // Nor can it be a further database of another cluster.
         let home = try engines(2)[0]
-        #expect(sentence([home, one]).contains("is the home of a cluster itself"))
+        #expect(sentence([home, one]).contains("name the home of a cluster as"))
         #expect(try home.partitions().isEmpty)
     }
 
     /// A cluster must not use one database twice.
-    @Test func oneThatIsNamedTwiceIsTold() throws {
+    @Test("is refused where one database is named twice")
+    func oneThatIsNamedTwiceIsTold() throws {
         let all = try engines(3)
         #expect(sentence([all[0], all[1], all[1]]).contains("is database 2 of 3"))
-        #expect(sentence([all[0], all[1], all[0]]).contains("is the home of a cluster itself"))
+        #expect(sentence([all[0], all[1], all[0]]).contains("name the home of a cluster as"))
         #expect(try settle(all).isMade, "it can still be made as it should be")
     }
 
-    @Test func aSpreadThatIsNoneIsRefused() throws {
+    @Test("is refused where its bytes are cut or too many, and changed bytes are no trap")
+    func notASpread() throws {
         let bytes = try settle(try engines(2)).encoded
         for length in bytes.indices {
             #expect(throws: (any Error).self) { try DatabaseSpread(decoding: Array(bytes[..<length])) }
@@ -129,7 +136,8 @@ import Testing
     }
 
     /// The generation rises when any of the databases may have lost something.
-    @Test func theGenerationRisesWithALossInAnyDatabase() throws {
+    @Test("has a generation that rises when any of the databases may have lost something")
+    func generations() throws {
         let home = MemoryEngine()
         home.currentPast = EnginePast(system: 1, timeline: 1, isReplicated: false)
         func past(_ timeline: UInt32) -> EnginePast {

@@ -11,7 +11,8 @@ import Testing
     }
 
     /// The generation rises when acknowledged records may be missing, and at no other time.
-    @Test func itRisesWithEachPossibleLoss() throws {
+    @Test("rises when acknowledged records may be missing, and at no other time")
+    func losses() throws {
         let engine = MemoryEngine()
         #expect(try Generation.current(engine).number == 0, "an engine of one past")
         let steps: [(EnginePast, UInt64)] = [
@@ -31,7 +32,8 @@ import Testing
 
     /// Another node is faster while this node stands still between its look and its write: the generation
     /// rises once.
-    @Test func ofTwoThatSeeOneLossItRisesOnce() throws {
+    @Test("rises once where two nodes see the same loss")
+    func race() throws {
         let engine = MemoryEngine()
         engine.currentPast = past(1, 1)
         #expect(try Generation.current(engine).number == 0)

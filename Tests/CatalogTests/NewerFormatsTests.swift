@@ -37,7 +37,8 @@ import Testing
         return engine
     }
 
-    @Test func whatAnEntryOfTheCatalogSaysItIs() throws {
+    @Test("are refused in the catalog's entries, and so is an entry that is cut or too long")
+    func catalogEntries() throws {
         let engine = try catalog()
         let found = try Catalog.load(engine, .plain)
         #expect(found.limits[ProjectNumber(5)] == ["sends": 9])
@@ -66,7 +67,8 @@ import Testing
     }
 
     /// Otherwise the credential would count as one with which a backend may send.
-    @Test func aCredentialOfAnUnknownKindIsNoBearer() throws {
+    @Test("hide no credential of an unknown kind: it is refused, and not taken for a bearer")
+    func unknownKind() throws {
         let engine = try catalog()
         var value = try #require(try engine.get(.credential, key: "key:a"))
         value[1] = 3
@@ -75,7 +77,10 @@ import Testing
     }
 
     /// These entries have no byte for a version: another form has another length.
-    @Test(arguments: ["birth:5", "token-signing-key"]) func whatHasAFixedLengthHasIt(key: String) throws {
+    @Test(
+        "are refused by the length of an entry that has no byte for a version",
+        arguments: ["birth:5", "token-signing-key"])
+    func whatHasAFixedLengthHasIt(key: String) throws {
         let engine = try catalog()
         let value = try #require(try engine.get(.setting, key: key))
         for other in [Array(value.dropLast()), value + [1], []] {
@@ -85,7 +90,8 @@ import Testing
     }
 
     /// No reader looks at a cordon's value: otherwise one version could let a node in that another keeps out.
-    @Test func aCordonOfAnyVersionHolds() throws {
+    @Test("do not lift a cordon: a cordon of any version holds")
+    func aCordonOfAnyVersionHolds() throws {
         let engine = try catalog()
         for value in [[1], [2, 3, 4], []] as [[UInt8]] {
             try engine.put(.setting, key: "cordon:away", value: value)
@@ -94,7 +100,8 @@ import Testing
         }
     }
 
-    @Test func aGenerationOfAnotherVersion() throws {
+    @Test("are refused where they hold a generation or the past of a database")
+    func generations() throws {
         let engine = MemoryEngine()
         let past = EnginePast(system: 1, timeline: 1, isReplicated: false)
         engine.currentPast = past
@@ -110,7 +117,8 @@ import Testing
         #expect(try Generation.current(engine, databases: 2).number == 0)
     }
 
-    @Test func whatIsLeftOfQuotasInAnotherVersion() throws {
+    @Test("are refused where they hold what is left of quotas")
+    func quotas() throws {
         let engine = MemoryEngine()
         let (partition, key) = (PartitionID(3), "quotas:3")
         func left() throws -> [ProjectNumber: [UInt64]] {
@@ -127,7 +135,8 @@ import Testing
         }
     }
 
-    @Test func spreadsAndIdentitiesOfAnotherVersion() throws {
+    @Test("are refused where they hold a spread or the identity of a database")
+    func spreads() throws {
         let spread = DatabaseSpread(
             cluster: [UInt8](repeating: 1, count: 16), count: 2, histories: [History(1), History(2)])
         for version in [0, 2, 255] as [UInt8] {

@@ -15,7 +15,8 @@ private func sentence(_ body: () throws -> Void) -> String {
 }
 
 @Suite("Secrets keys as an operator gives them") struct SecretsKeysTests {
-    @Test func areReadAsTheyAreMade() throws {
+    @Test("are read as they are made, in both alphabets of Base64, with padding or without")
+    func areReadAsTheyAreMade() throws {
         let (one, other) = (try SecretsKeys.make(), try SecretsKeys.make())
         #expect(one != other && one.utf8.count == 44)
         let both = try SecretsKeys(" \(one)\r\n\(other),\n")
@@ -27,7 +28,8 @@ private func sentence(_ body: () throws -> Void) -> String {
         #expect(try keys("plain", one).sealing == nil && keys("plain", one).all.count == 1)
     }
 
-    @Test func whatIsNoneIsRefusedAndNotShown() throws {
+    @Test("are refused where they are malformed, and the refusal shows none of them")
+    func malformed() throws {
         let good = try SecretsKeys.make()
         let short = String(good.dropLast(5))
         for text in [
@@ -45,7 +47,8 @@ private func sentence(_ body: () throws -> Void) -> String {
 @Suite("What the vault seals") struct VaultTests {
     private let secret = [UInt8]((0..<33).map { UInt8($0) })
 
-    @Test func opensUnderItsKeyAndInItsRowOnly() throws {
+    @Test("opens under its key and in its row only")
+    func opens() throws {
         let (one, other) = (try SecretsKeys.make(), try SecretsKeys.make())
         let vault = Vault(try keys(one))
         let sealed = try vault.seal(secret, .key, row: "1")
@@ -65,7 +68,8 @@ private func sentence(_ body: () throws -> Void) -> String {
         #expect(none.contains("was given none") && none.contains("TIDECAST_SECRETS_KEY"))
     }
 
-    @Test func whatIsDamagedIsNotOpened() throws {
+    @Test("is not opened where it is damaged or from a newer build")
+    func whatIsDamagedIsNotOpened() throws {
         let vault = Vault(try keys(try SecretsKeys.make()))
         let sealed = try vault.seal(secret, .key, row: "1")
         for place in sealed.indices.dropFirst() {
@@ -82,7 +86,8 @@ private func sentence(_ body: () throws -> Void) -> String {
         #expect(sentence { _ = try vault.open(newer, .key, row: "1") }.contains("from a newer tidecast"))
     }
 
-    @Test func whatIsPlainStaysPlain() throws {
+    @Test("stays plain where the operator names plain before the keys")
+    func whatIsPlainStaysPlain() throws {
         let vault = Vault(try keys("plain", try SecretsKeys.make()))
         #expect(try vault.seal(secret, .key, row: "1") == secret && vault.isCurrent(secret))
         #expect(try vault.open(secret, .key, row: "1") == secret)
@@ -121,7 +126,8 @@ private func sentence(_ body: () throws -> Void) -> String {
         try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: vault) { [] }
     }
 
-    @Test func areSealedAtTheStartAndStayTheSame() throws {
+    @Test("are sealed at the start, stay the same, and open under no other key")
+    func sealedAtStart() throws {
         let (engine, before) = try plain()
         let gossip = try gossipKey(engine, .plain)
         let vault = Vault(try keys(try SecretsKeys.make()))
@@ -142,7 +148,8 @@ private func sentence(_ body: () throws -> Void) -> String {
         }
     }
 
-    @Test func areNeverPlainWhereThereIsAKeyFromTheBeginning() throws {
+    @Test("are never plain where there is a key from the beginning")
+    func neverPlain() throws {
         let engine = MemoryEngine()
         let vault = Vault(try keys(try SecretsKeys.make()))
         _ = try Catalog.load(engine, vault)
@@ -162,7 +169,8 @@ private func sentence(_ body: () throws -> Void) -> String {
 
     /// The new key stands behind the old one, then before it, then alone. Then the server goes back to no
     /// key.
-    @Test func goFromOneKeyToTheNext() throws {
+    @Test("go from one key to the next, and back to no key")
+    func goFromOneKeyToTheNext() throws {
         let (engine, before) = try plain()
         let (old, new) = (try SecretsKeys.make(), try SecretsKeys.make())
         let steps: [(SecretsKeys, Int)] = [
@@ -176,7 +184,8 @@ private func sentence(_ body: () throws -> Void) -> String {
         #expect(try secrets(engine).allSatisfy { !Vault.isSealed($0.value) })
     }
 
-    @Test func aDamagedOneIsNotTakenForAnother() throws {
+    @Test("are refused where one is damaged or stands in another's row")
+    func damaged() throws {
         let (engine, _) = try plain()
         let vault = Vault(try keys(try SecretsKeys.make()))
         #expect(try seal(engine, vault) == 4)

@@ -104,7 +104,8 @@ private final class Connection: Engine {
     }
 
     /// Before each call of one node, the other node does the whole, or does a part and dies.
-    @Test func bothFindTheSameSpread() throws {
+    @Test("find the same spread, wherever one comes between the other's steps or dies")
+    func bothFindTheSameSpread() throws {
         let alone = Calls()
         _ = try settle(try databases(), alone)
         struct Died: Error {}

@@ -9,11 +9,13 @@ import Testing
         time: WallTime(milliseconds: 9), author: .init(name: "root", place: "admin socket, process 7"),
         action: "key.revoke", subject: "0123456789abcdef")
 
-    @Test func isReadAsItWasWritten() throws {
+    @Test("is read as it was written")
+    func isReadAsItWasWritten() throws {
         #expect(try AuditEntry(decoding: entry.encoded) == entry)
     }
 
-    @Test func isRefusedWhereItIsNewerOrDamaged() throws {
+    @Test("is refused where it is newer or damaged")
+    func malformed() throws {
         let good = entry.encoded
         #expect(good.first == 1)
         for count in good.indices {
@@ -28,7 +30,8 @@ import Testing
     }
 
     /// Clients choose the names of nodes and quotas.
-    @Test func saysNothingThatSteersATerminal() throws {
+    @Test("has nothing that steers a terminal, and cuts its texts to their bounds")
+    func terminal() throws {
         let long = String(repeating: "é", count: 1000)
         let made = AuditEntry(
             time: WallTime(milliseconds: 9), author: .init(name: "a\u{1B}[2Jb", place: long), action: "x\ny",

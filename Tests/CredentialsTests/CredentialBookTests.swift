@@ -24,7 +24,8 @@ private func name(_ number: Int) -> String {
         return book
     }
 
-    @Test func findsByAnIdOrMoreOfTheName() throws {
+    @Test("finds a credential by its id or more of its name, and by nothing shorter")
+    func finds() throws {
         let book = try book(3)
         #expect(try book.name(of: Credential.id(of: name(2))) == name(2))
         #expect(try book.name(of: name(1)) == name(1))
@@ -38,7 +39,8 @@ private func name(_ number: Int) -> String {
         }
     }
 
-    @Test func whatIsRevokedStaysSo() throws {
+    @Test("keeps a revoked credential revoked since the first time")
+    func whatIsRevokedStaysSo() throws {
         var book = try book()
         #expect(try book.revoke(name(0), now: at(10)) == name(0))
         _ = try book.revoke(name(0), now: at(20))
@@ -48,7 +50,8 @@ private func name(_ number: Int) -> String {
         #expect(book.all[name(0)]?.state(now: at(10)) == .revoked)
     }
 
-    @Test func countsUntilItsEndAndNotAtIt() throws {
+    @Test("counts a credential until its end and not at it")
+    func atItsEnd() throws {
         var book = try book()
         _ = try book.expire(name(0), at: at(100), now: at(1))
         #expect(book.all[name(0)]?.state(now: at(99)) == .active)
@@ -61,7 +64,8 @@ private func name(_ number: Int) -> String {
         }
     }
 
-    @Test func whatFollowsIsLikeWhatWas() throws {
+    @Test("makes a successor like the former credential, which ends after the overlap")
+    func whatFollowsIsLikeWhatWas() throws {
         var book = CredentialBook()
         var made = Credential(kind: .bearer, project: shop, label: "build", created: at(1))
         made.expires = at(1 + 90 * day)
@@ -80,7 +84,8 @@ private func name(_ number: Int) -> String {
         }
     }
 
-    @Test func isFullForEachProjectAndKindAlone() throws {
+    @Test("is full for each project and kind alone")
+    func isFull() throws {
         var book = try book(CredentialBook.accountKeysMax, kind: .serviceAccount)
         func add(_ number: Int, _ kind: CredentialKind, _ project: ProjectNumber?) throws {
             try book.add(name(number), Credential(kind: kind, project: project, created: at(2)), now: at(2))
@@ -93,7 +98,8 @@ private func name(_ number: Int) -> String {
         try add(103, .serviceAccount, shop)
     }
 
-    @Test func forgetsTheOldestOfThoseThatEnded() throws {
+    @Test("forgets the oldest credentials that have ended, beyond its bound")
+    func forgets() throws {
         var book = try book(CredentialBook.endedMax + 3)
         for number in 0..<(CredentialBook.endedMax + 2) {
             _ = try book.revoke(name(number), now: at(1000 - Int64(number)))
@@ -106,7 +112,8 @@ private func name(_ number: Int) -> String {
         #expect(book.removeAll(of: shop).count == CredentialBook.endedMax + 1 && book.all.isEmpty)
     }
 
-    @Test func remembersAKeyForAsLongAsATokenOfItThatDoesNotNameItCouldCount() throws {
+    @Test("remembers a key while a token of it that does not name it could count")
+    func remembersKey() throws {
         var book = try book(CredentialBook.endedMax + 1)
         book.insert(name(200), Credential(kind: .serviceAccount, project: shop, isPlain: true))
         _ = try book.revoke(name(200), now: at(5))
@@ -116,7 +123,8 @@ private func name(_ number: Int) -> String {
         #expect(book.sweep(shop, now: at(5 + CredentialBook.accessTokenLifetime)) == [name(200)])
     }
 
-    @Test func saysUntilWhenTokensWithoutAKeyEnd() throws {
+    @Test("says up to which moment the tokens without a key are revoked")
+    func plainTokens() throws {
         var book = CredentialBook()
         book.insert(name(0), Credential(kind: .serviceAccount, project: shop, isPlain: true))
         book.insert(name(1), Credential(kind: .serviceAccount, project: shop))
@@ -126,10 +134,14 @@ private func name(_ number: Int) -> String {
         #expect(book.plainEnds == [shop: at(7)])
     }
 
-    @Test(arguments: ["", "CI of the shop", "Käse 🧀", String(repeating: "x", count: 64)])
-    func aLabelIsWhatATerminalShows(text: String) { #expect(Credential.isLabel(text)) }
+    @Test(
+        "takes a label that a terminal shows",
+        arguments: ["", "CI of the shop", "Käse 🧀", String(repeating: "x", count: 64)])
+    func goodLabel(text: String) { #expect(Credential.isLabel(text)) }
 
-    @Test(arguments: ["\u{1B}[2J", "a\nb", "\u{202E}x", "\u{7F}", String(repeating: "x", count: 65)])
+    @Test(
+        "refuses a label that steers a terminal or is too long",
+        arguments: ["\u{1B}[2J", "a\nb", "\u{202E}x", "\u{7F}", String(repeating: "x", count: 65)])
     func aLabelSteersNoTerminal(text: String) throws {
         var book = CredentialBook()
         let credential = Credential(kind: .device, project: shop, label: text)
@@ -148,18 +160,21 @@ private func name(_ number: Int) -> String {
         ]
     }()
 
-    @Test(arguments: some) func isReadAsItWasWritten(credential: Credential) throws {
+    @Test("is read as it was written", arguments: some)
+    func isReadAsItWasWritten(credential: Credential) throws {
         #expect(try Credential(decoding: credential.encoded) == credential)
     }
 
-    @Test func hasTheseBytes() throws {
+    @Test("has the same bytes in every build")
+    func hasTheseBytes() throws {
         let bytes = Credential(kind: .bearer, project: shop, label: "ci", created: at(258)).encoded
         #expect(
             bytes == [1, 2, 0, 0, 5, 0, 0, 0, 2, 1] + [UInt8](repeating: 0, count: 22) + [2]
                 + Array("ci".utf8))
     }
 
-    @Test func isRefusedWhereItIsNewerOrDamaged() throws {
+    @Test("is refused where it is newer or damaged")
+    func malformed() throws {
         let good = StoredCredentialTests.some[0].encoded
         for count in 0..<good.count {
             #expect(throws: DecodeError.self) { try Credential(decoding: Array(good[..<count])) }
@@ -173,7 +188,8 @@ private func name(_ number: Int) -> String {
         }
     }
 
-    @Test func bytesOfAnyKindAreNeverATrap() {
+    @Test("is an error or reads back the same where bytes are changed, and never a trap")
+    func noise() {
         var random = SeededGenerator(seed: 13)
         for _ in 0..<20_000 {
             var bytes = StoredCredentialTests.some.randomElement(using: &random)?.encoded ?? []
@@ -188,7 +204,8 @@ private func name(_ number: Int) -> String {
 }
 
 @Suite("What was used") struct UseNotesTests {
-    @Test func isNotedOnceInAWhile() {
+    @Test("is noted once in a period, also where the clock goes back")
+    func isNotedOnceInAWhile() {
         var notes = UseNotes()
         notes.note("a", now: at(1000))
         notes.note("a", now: at(2000))
@@ -203,7 +220,8 @@ private func name(_ number: Int) -> String {
         #expect(notes.take(now: at(8)) == ["a": at(7)])
     }
 
-    @Test func hasABound() {
+    @Test("is noted for a bounded number of credentials in a period")
+    func hasABound() {
         var notes = UseNotes()
         for number in 0..<(UseNotes.countMax + 10) { notes.note("\(number)", now: at(1000)) }
         #expect(notes.take(now: at(1001)).count == UseNotes.countMax)

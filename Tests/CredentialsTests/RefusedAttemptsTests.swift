@@ -12,7 +12,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         .init(name: "unknown token 00", place: place, subject: subject)
     }
 
-    @Test func theFirstIsToldAtOnceAndTheRestCounted() throws {
+    @Test("are told at once where they are an address's first, and counted afterwards")
+    func firstAtOnce() throws {
         var attempts = RefusedAttempts()
         let told = attempts.note(attempt("192.0.2.7"), now: at(1000))
         let first = try #require(told)
@@ -36,7 +37,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(anew != nil)
     }
 
-    @Test func manyAddressesAreCountedTogether() {
+    @Test("are counted together where they come from too many addresses")
+    func manyAddresses() {
         var attempts = RefusedAttempts()
         var told = 0
         for number in 0..<10_000 where attempts.note(attempt("192.0.2.\(number)"), now: at(5)) != nil {
@@ -48,7 +50,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(rest.first?.author.place == "more addresses")
     }
 
-    @Test func aClockThatIsSetBackEndsTheMinute() {
+    @Test("are told early where the clock is set back")
+    func clockSetBack() {
         var attempts = RefusedAttempts()
         for _ in 0..<2 { _ = attempts.note(attempt("192.0.2.7"), now: at(90_000)) }
         let rest = attempts.take(now: at(10))

@@ -16,7 +16,8 @@ private let start: Int64 = 1_800_000_000_000
         return keys
     }
 
-    @Test func aNewOneIsKnownBeforeItSigns() throws {
+    @Test("verify from the moment they are made, and sign only after their announcement")
+    func announced() throws {
         let keys = try rotated()
         let from = start + SigningKeys.announcement
         for (time, signs) in [(start, 1), (from - 1, 1), (from, 2), (from + 1, 2)] as [(Int64, UInt8)] {
@@ -27,7 +28,8 @@ private let start: Int64 = 1_800_000_000_000
     }
 
     /// A token must verify for its whole life, also after its key has signed for the last time.
-    @Test func theFormerOneVerifiesUntilWhatItSignedHasRunOut() throws {
+    @Test("verify until what they signed has run out")
+    func runOut() throws {
         let keys = try rotated()
         let end = start + SigningKeys.announcement + SigningKeys.afterlife
         #expect(keys.verifying(now: at(end - 1)).count == 2)
@@ -35,20 +37,23 @@ private let start: Int64 = 1_800_000_000_000
         #expect(keys.end(at: 0) == at(end) && keys.end(at: 1) == nil)
     }
 
-    @Test func whatVerifiesNoMoreIsThrownAway() throws {
+    @Test("are thrown away by the next rotation once they verify no more")
+    func thrownAway() throws {
         var keys = try rotated()
         try keys.rotate(material(3), atOnce: false, now: at(start + 2 * SigningKeys.afterlife))
         #expect(keys.all.map(\.material) == [material(2), material(3)])
     }
 
-    @Test func atOnceNothingElseVerifies() throws {
+    @Test("verify alone where an operator rotates them at once")
+    func atOnceNothingElseVerifies() throws {
         var keys = try rotated()
         try keys.rotate(material(3), atOnce: true, now: at(start))
         #expect(keys.signing(now: at(start)).material == material(3))
         #expect(keys.verifying(now: at(start)).map(\.material) == [material(3)])
     }
 
-    @Test func thereIsABound() throws {
+    @Test("have a bound, and begin to sign one after the other")
+    func thereIsABound() throws {
         var keys = SigningKeys(material(0))
         for number in 1..<UInt8(SigningKeys.countMax) {
             try keys.rotate(material(number), atOnce: false, now: at(start))
@@ -62,7 +67,8 @@ private let start: Int64 = 1_800_000_000_000
         try keys.rotate(material(99), atOnce: true, now: at(start))
     }
 
-    @Test func areReadAsTheyWereWritten() throws {
+    @Test("are read as they were written, and refused where they are damaged or out of order")
+    func areReadAsTheyWereWritten() throws {
         let keys = try rotated()
         #expect(try SigningKeys(decoding: keys.encoded) == keys)
         let good = keys.encoded
@@ -90,7 +96,8 @@ private let start: Int64 = 1_800_000_000_000
     private let device = Registration(
         project: ProjectNumber(5), partition: PartitionID(3), index: DeviceIndex(9), nonce: 77, key: 1)
 
-    @Test func aNewOneIsReadBeforeItMakes() throws {
+    @Test("are read by all nodes before registrations are made under them")
+    func announced() throws {
         let next = try RegistrationKeyRules.next(to: [first], material(2), now: at(start))
         #expect(next.number == 2 && next.from == at(start + RegistrationKeyRules.announcement))
         let keys = RegistrationKeys([first], now: at(start))
@@ -106,7 +113,8 @@ private let start: Int64 = 1_800_000_000_000
         #expect(keys.newestKey == 2 && keys.fid(device) == new)
     }
 
-    @Test func aRetiredOneUnregisters() throws {
+    @Test("only let their registrations unregister once they are retired")
+    func aRetiredOneUnregisters() throws {
         let next = try RegistrationKeyRules.next(to: [first], material(2), now: at(start))
         let later = at(start + RegistrationKeyRules.announcement)
         for (number, now) in [(1, at(start)), (2, later)] as [(UInt8, WallTime)] {
@@ -124,7 +132,8 @@ private let start: Int64 = 1_800_000_000_000
         #expect(keys.decipher(old) == .failure(.retiredKey) && keys.newestKey == 2)
     }
 
-    @Test func aClockThatIsBehindHasAKey() throws {
+    @Test("serve a clock that is behind them, unless they are retired")
+    func aClockThatIsBehindHasAKey() throws {
         let next = try RegistrationKeyRules.next(to: [first], material(2), now: at(start))
         var old = first
         old.isRetired = true
@@ -133,14 +142,16 @@ private let start: Int64 = 1_800_000_000_000
     }
 
     /// A key's number keeps its material: other material under the number is of another cluster.
-    @Test func materialNeverChanges() {
+    @Test("keep their material: other material under the same number is ignored")
+    func materialNeverChanges() {
         let keys = RegistrationKeys([first], now: at(start))
         let old = keys.fid(device)
         keys.update([RegistrationKey(number: 1, material: material(9))], now: at(start))
         #expect(keys.fid(device) == old)
     }
 
-    @Test func thereIsALastNumber() {
+    @Test("have a last number, after which no key can be made")
+    func thereIsALastNumber() {
         let last = RegistrationKey(number: 255, material: material(1))
         #expect(throws: CredentialRefusal.self) {
             try RegistrationKeyRules.next(to: [last], material(2), now: at(start))

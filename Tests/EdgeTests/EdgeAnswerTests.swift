@@ -6,10 +6,13 @@ import Testing
 
 /// SDKs read FCM's envelope and nothing else.
 @Suite("What the edge itself answers") struct EdgeAnswerTests {
-    @Test(arguments: [
-        (EdgeAnswer.tooLong, 413, "INVALID_ARGUMENT"), (EdgeAnswer.tooManyBodies, 503, "UNAVAILABLE"),
-        (EdgeAnswer.tooManyAnswers, 503, "UNAVAILABLE"),
-    ]) func isFCMsEnvelope(answer: HTTPResponse, code: Int, word: String) throws {
+    @Test(
+        "is FCM's envelope, with its status and details",
+        arguments: [
+            (EdgeAnswer.tooLong, 413, "INVALID_ARGUMENT"), (EdgeAnswer.tooManyBodies, 503, "UNAVAILABLE"),
+            (EdgeAnswer.tooManyAnswers, 503, "UNAVAILABLE"),
+        ])
+    func isFCMsEnvelope(answer: HTTPResponse, code: Int, word: String) throws {
         #expect(answer.status == code)
         #expect(answer.fields.contains { $0 == ("retry-after", "1") } == (code == 503))
         #expect(

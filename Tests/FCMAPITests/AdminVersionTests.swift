@@ -15,20 +15,24 @@ import Testing
         return harness.api.route(request, isAdmin: true, now: harness.now, id: MessageID(time: 1, random: 2))
     }
 
-    @Test(arguments: [nil, "1"] as [String?]) func thisOneAndTheFirstAreServed(_ version: String?) {
+    @Test("is served where it is this server's or is left out", arguments: [nil, "1"] as [String?])
+    func served(_ version: String?) {
         guard case .admin(.projects) = answer(version) else {
             Issue.record("refused")
             return
         }
     }
 
-    @Test(arguments: ["2", "99", "", "x", "1.0"]) func anotherOneIsToldWhatToDo(_ version: String) {
+    @Test(
+        "is refused with both versions named where it is another one", arguments: ["2", "99", "", "x", "1.0"])
+    func anotherOneIsToldWhatToDo(_ version: String) {
         guard case .respond(let response) = answer(version) else {
             Issue.record("served")
             return
         }
         #expect(response.status == 400)
         let body = String(decoding: response.body, as: UTF8.self)
-        #expect(body.contains("speaks version \(version) of the admin socket, and this server version 1"))
+        #expect(
+            body.contains("speaks version \(version) of the admin socket, and this server speaks version 1"))
     }
 }

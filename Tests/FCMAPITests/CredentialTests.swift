@@ -117,7 +117,9 @@ private let body = #"{"message":{"topic":"a"}}"#
 @Suite("A token of any bytes") struct AccessTokenTests {
     private let key = [UInt8](repeating: 9, count: 32)
 
-    @Test(arguments: [nil, "0a", String(repeating: "f", count: 40), String(repeating: "f", count: 64)])
+    @Test(
+        "is read as it was made, and as nothing under another key or with a byte changed or cut",
+        arguments: [nil, "0a", String(repeating: "f", count: 40), String(repeating: "f", count: 64)])
     func isReadAsItWasMade(id: String?) {
         let token = AccessToken(project: ProjectNumber(7), key: id, end: WallTime(milliseconds: 9))
         let text = token.signed(with: key)
@@ -132,12 +134,14 @@ private let body = #"{"message":{"topic":"a"}}"#
     }
 
     /// The form that earlier builds wrote.
-    @Test func withoutAKeyHasTheFormerForm() {
+    @Test("has the form of earlier builds where it names no key")
+    func formerForm() {
         let token = AccessToken(project: ProjectNumber(7), key: nil, end: WallTime(milliseconds: 9))
         #expect(token.signed(with: key).count == 4 + 38)
     }
 
-    @Test func isNoReadersEnd() {
+    @Test("is refused without a trap where it is noise")
+    func isNoReadersEnd() {
         var random = SeededGenerator(seed: 5)
         for _ in 0..<5000 {
             let count = Int.random(in: 0...200, using: &random)
@@ -161,7 +165,8 @@ private let body = #"{"message":{"topic":"a"}}"#
         if case .admin(.credentials(let wanted)) = action { wanted } else { nil }
     }
 
-    @Test func isUnderstood() throws {
+    @Test("is understood, in today's paths and in the former one")
+    func isUnderstood() throws {
         let now = APIHarness().now.milliseconds
         guard case .list(nil) = wanted(ask(.get, "/keys")),
             case .list(.some) = wanted(ask(.get, "/keys?project=shop")),
@@ -204,21 +209,24 @@ private let body = #"{"message":{"topic":"a"}}"#
     }
 
     /// The audit log gets each change that an operator makes, and no secret.
-    @Test(arguments: [
-        (
-            "/keys", #"{"project":"shop","kind":"bearer","name":"ci","expireSeconds":"1900000000"}"#,
-            "key.create: bearer of shop named ci until 2030-03-17T17:46:40.000Z"
-        ),
-        ("/keys/0123456789abcdef0123/revoke", "{}", "key.revoke: 0123456789abcdef"),
-        ("/keys/a/expire", #"{"never":"true"}"#, "key.expire: a never ends"),
-        ("/keys/a/rotate", "{}", "key.rotate: a"),
-        ("/serverKeys/signing/rotate", #"{"atOnce":"true"}"#, "key.rotate: signing, at once"),
-        ("/serverKeys/registration/rotate", "{}", "key.rotate: registration"),
-        ("/serverKeys/registration/retire", #"{"number":"1"}"#, "key.retire: registration 1"),
-        ("/projects", #"{"id":"new"}"#, "project.create: new"),
-        ("/cluster/drain", #"{"node":"n","force":"true"}"#, "cluster.drain: n, forced"),
-        ("/cluster/uncordon", #"{"node":"n"}"#, "cluster.uncordon: n"),
-    ]) func isToldOf(target: String, body: String, told: String) {
+    @Test(
+        "is told to the audit log where it is a change, without a secret",
+        arguments: [
+            (
+                "/keys", #"{"project":"shop","kind":"bearer","name":"ci","expireSeconds":"1900000000"}"#,
+                "key.create: bearer of shop named ci until 2030-03-17T17:46:40.000Z"
+            ),
+            ("/keys/0123456789abcdef0123/revoke", "{}", "key.revoke: 0123456789abcdef"),
+            ("/keys/a/expire", #"{"never":"true"}"#, "key.expire: a never ends"),
+            ("/keys/a/rotate", "{}", "key.rotate: a"),
+            ("/serverKeys/signing/rotate", #"{"atOnce":"true"}"#, "key.rotate: signing, at once"),
+            ("/serverKeys/registration/rotate", "{}", "key.rotate: registration"),
+            ("/serverKeys/registration/retire", #"{"number":"1"}"#, "key.retire: registration 1"),
+            ("/projects", #"{"id":"new"}"#, "project.create: new"),
+            ("/cluster/drain", #"{"node":"n","force":"true"}"#, "cluster.drain: n, forced"),
+            ("/cluster/uncordon", #"{"node":"n"}"#, "cluster.uncordon: n"),
+        ])
+    func isToldOf(target: String, body: String, told: String) {
         guard case .admin(let request) = ask(.post, target, body) else {
             Issue.record("not understood: \(target)")
             return
@@ -226,7 +234,9 @@ private let body = #"{"message":{"topic":"a"}}"#
         #expect(request.change.map { "\($0.action): \($0.subject)" } == told)
     }
 
-    @Test(arguments: ["/keys", "/serverKeys", "/projects", "/cluster", "/audit", "/audit?limit=2000"])
+    @Test(
+        "is not told to the audit log where it only looks",
+        arguments: ["/keys", "/serverKeys", "/projects", "/cluster", "/audit", "/audit?limit=2000"])
     func lookingIsNotToldOf(target: String) {
         guard case .admin(let request) = ask(.get, target) else {
             Issue.record("not understood: \(target)")
@@ -235,7 +245,9 @@ private let body = #"{"message":{"topic":"a"}}"#
         #expect(request.change == nil)
     }
 
-    @Test(arguments: ["0", "2001", "x", "-1", ""]) func aLimitIsANumber(limit: String) {
+    @Test(
+        "is refused where its limit is not a number from 1 to 2,000", arguments: ["0", "2001", "x", "-1", ""])
+    func aLimitIsANumber(limit: String) {
         #expect(ask(.get, "/audit?limit=\(limit)").response?.status == 400)
     }
 }

@@ -143,7 +143,8 @@ import Testing
         #expect(isSend(harness.send(#"{"topic":"news"}"#)))
     }
 
-    @Test func fieldOfNothing() {
+    @Test("refuses a fault's field that means nothing")
+    func fieldOfNothing() {
         for field in ["", "TEAPOT", "delay=", "delay=x", ";;", "INTERNAL; delay=1"] {
             let action = harness.route(
                 .post, "/v1/projects/shop/messages:send", #"{"message":{"topic":"news"}}"#,

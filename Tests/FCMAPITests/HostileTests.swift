@@ -156,7 +156,7 @@ struct HostileTests {
             let response = harness.route(.post, "/v1/projects/shop/messages:send", body).response
             #expect(error(response).fcm == "INVALID_ARGUMENT")
             let message = (object(response?.body ?? [])["error"] as? [String: Any])?["message"] as? String
-            #expect(message == "Invalid JSON payload received. It has more than 8192 names and values.")
+            #expect(message == "Invalid JSON payload received. The body has more than 8192 names and values.")
         }
     }
 

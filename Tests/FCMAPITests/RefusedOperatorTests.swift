@@ -28,14 +28,15 @@ import Testing
         return refused
     }
 
-    @Test func isToldOfWithWhoAndWhat() throws {
+    @Test("is told to the audit log with a name and the request, and without a secret")
+    func isToldOfWithWhoAndWhat() throws {
         let role = try #require(refused(.delete, "/admin/projects/shop?key=hidden", bearer: "tco_ci"))
         #expect(role.name == "operator ci (\(KeyHash.of("tco_ci".utf8).prefix(16)))")
-        #expect(role.subject.hasPrefix("DELETE /admin/projects/shop: This wants an operator's token"))
+        #expect(role.subject.hasPrefix("DELETE /admin/projects/shop: This request needs an operator's token"))
         let clear = try #require(refused(.get, "/admin/keys", bearer: "tco_ci", isSecure: false))
         #expect(clear.subject.contains("over TLS only"))
         let elsewhere = try #require(refused(.post, "/v1/projects/shop/messages:send", bearer: "tco_ci"))
-        #expect(elsewhere.subject.hasPrefix("POST /v1/projects/shop/messages:send: This wants"))
+        #expect(elsewhere.subject.hasPrefix("POST /v1/projects/shop/messages:send: This request needs"))
         let wrong = try #require(refused(.get, "/admin/keys", bearer: "tco_guess"))
         #expect(wrong.name == "unknown token \(KeyHash.of("tco_guess".utf8).prefix(16))")
         #expect(!wrong.subject.contains("guess"))
@@ -46,7 +47,8 @@ import Testing
         #expect(long.subject.utf8.count < 300)
     }
 
-    @Test func nothingElseIs() {
+    @Test("is the only client whose refusals are told there")
+    func nothingElseIs() {
         // The API answers 404 to a client without a token, and a backend's mistakes do not concern operators.
         #expect(refused(.get, "/admin/keys", bearer: nil) == nil)
         #expect(refused(.post, "/v1/projects/shop/messages:send", bearer: "tcb_wrong") == nil)

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite struct HouseRulesTests {
+@Suite("House rules: sources and pages") struct HouseRulesTests {
     static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 

@@ -69,7 +69,7 @@ extension Rule {
 
     static let all: [Rule] = [
         imports, ciphers, clocks, tasks, randomness, fileLength, lineLength, functionLength, unsafe, markers,
-        plainWords,
+        plainWords, testNames,
     ]
 
     static let imports = Rule(name: "imports of the core") { file in
@@ -218,5 +218,23 @@ extension Rule {
                 (index, "\"\($0)\" is banned by docs/style.md: name the actor or the thing instead")
             }
         }
+    }
+
+    /// A report of tests reads as a list of promises, so each test and each suite says its own in a sentence.
+    static let testNames = Rule(name: "names of tests") { file in
+        var found: [(line: Int, advice: String)] = []
+        for (index, line) in file.code.enumerated() {
+            for attribute in ["@Test", "@Suite"] {
+                guard let place = line.firstRange(of: attribute) else { continue }
+                var rest = String(line[place.upperBound...])
+                // An attribute of another library may have a longer name.
+                if rest.first.map({ $0.isLetter || $0.isNumber || $0 == "_" }) ?? false { continue }
+                // The name may stand in the line below.
+                if rest == "(", index + 1 < file.code.count { rest += file.code[index + 1].trimmed }
+                guard !rest.hasPrefix("(\"") else { continue }
+                found.append((index, "\(attribute) has no name: write \(attribute)(\"what it promises\")"))
+            }
+        }
+        return found
     }
 }

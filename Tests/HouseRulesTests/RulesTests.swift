@@ -1,7 +1,7 @@
 import Testing
 
 /// Each rule must fail on planted text, and stay silent on text that only looks like a violation.
-@Suite struct RulesTests {
+@Suite("House rules: each rule") struct RulesTests {
     static func lines(_ rule: Rule, _ path: String, _ text: String) -> [Int] {
         rule.violations(in: SourceFile(path: path, text: text)).map(\.line)
     }
@@ -41,6 +41,7 @@ import Testing
         "promises that the compiler cannot check": "let a = try! b()",
         "leftover markers": "// FIX" + "ME",
         "plain words in comments": "// Who" + "ever asks waits.",
+        "names of tests": "@Test func promises() {}",
     ]
 
     @Test("every rule is seen failing in every target of the core, and says where and what to do instead")
@@ -180,5 +181,33 @@ import Testing
         }
         let text = "// that oneself, an" + "ewer, the those\n"
         #expect(RulesTests.lines(.plainWords, "Tests/EdgeTests/A.swift", text) == [])
+    }
+
+    @Test(
+        "a test and a suite have a name",
+        arguments: [
+            "@Test func a() {}", "@Test(arguments: 1...3)",
+            "@Test(.enabled(if: isThere), arguments: [\"a\"])",
+            "@Test\nfunc a() {}", "@Test(\n    arguments: [1])", "@Suite struct A {}",
+            "@Suite(.serialized)\nstruct A {}",
+        ])
+    func testNames(text: String) {
+        #expect(RulesTests.lines(.testNames, "Tests/EdgeTests/A.swift", "\n\(text)\n") == [2])
+    }
+
+    @Test("a name may stand behind the attribute or below it, and what only looks like a test needs none")
+    func notTestNames() {
+        let text = """
+            @Suite("A", .serialized) struct A {
+                @Test("b") func b() {}
+                @Test(
+                    "c", arguments: [1])
+                func c() {}
+                // @Test func d() {}
+                let e = "@Test func e() {}"
+                @Testing func f() {}
+            }
+            """
+        #expect(RulesTests.lines(.testNames, "Tests/EdgeTests/A.swift", text) == [])
     }
 }

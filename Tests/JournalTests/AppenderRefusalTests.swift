@@ -4,7 +4,8 @@ import Testing
 
 /// A record that the engine refused is certainly not in: the appender keeps it and appends it again.
 extension AppenderTests {
-    @Test func whatIsRefusedIsAppendedAgainInOrder() {
+    @Test("appends refused records again in order, after longer pauses, while others go on")
+    func inOrder() {
         var appender = Appender(session: session)
         let (a, behind, other, late) = (row(0, 1), row(0, 2), row(1, 1), row(0, 3))
         _ = on(&appender, .offered([a]))
@@ -41,7 +42,8 @@ extension AppenderTests {
         #expect(appender.isIdle && appender.retryAt == nil)
     }
 
-    @Test func theBackOffIsBounded() {
+    @Test("waits longer after each refusal, and at most 2 s")
+    func theBackOffIsBounded() {
         var appender = Appender(session: session)
         var time: UInt64 = 0
         var pauses: [UInt64] = []
@@ -57,7 +59,8 @@ extension AppenderTests {
     }
 
     /// When the engine takes a record, each refused partition tries again 250 ms after its last try.
-    @Test func whatTheEngineTakesShortensTheBackOffOfOthers() {
+    @Test("tries refused partitions again within 250 ms once the engine takes another record")
+    func shorterBackOff() {
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(0, 1)]))
         var time: UInt64 = 0
@@ -73,7 +76,8 @@ extension AppenderTests {
     }
 
     /// A record that cannot go in must not hold up other partitions for ever.
-    @Test func fewerPartitionsShareEachRetry() {
+    @Test("tries fewer partitions in each retry, in turns with new records")
+    func halves() {
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(999, 1)]))
         _ = on(&appender, .offered((0..<256).map { row($0, 1) }))
@@ -94,7 +98,8 @@ extension AppenderTests {
         #expect(new == [row(999, 2)])
     }
 
-    @Test func rowsBeyondABatchFollowWhenTheFirstAreIn() {
+    @Test("appends refused records of more than one batch in order, batch after batch")
+    func beyondBatch() {
         var appender = Appender(session: session)
         let large = (1...3).map { row(0, UInt64($0), bytes: JournalOptions().batchBytesMax / 2 + 1) }
         _ = on(&appender, .offered(large))
@@ -109,7 +114,8 @@ extension AppenderTests {
         #expect(order == [1, 2, 3] && appender.isIdle && appender.waitingRows == 0)
     }
 
-    @Test func aPartitionThatIsGivenUpDropsWhatWasRefused() {
+    @Test("drops the refused records of a partition that is given up")
+    func givenUpDrops() {
         var appender = Appender(session: session)
         let (a, behind) = (row(0, 1), row(0, 2))
         _ = on(&appender, .offered([a, behind]))
@@ -124,7 +130,8 @@ extension AppenderTests {
 
     /// The appender settles the try under way first. Where the engine refuses again, the appender drops the
     /// record.
-    @Test func aPartitionThatIsGivenUpWhileItIsTriedAgainIsNotTriedOnceMore() {
+    @Test("tries a record no more whose partition is given up during a retry")
+    func givenUpInFlight() {
         var appender = Appender(session: session)
         let a = row(0, 1)
         _ = on(&appender, .offered([a]))
@@ -138,7 +145,8 @@ extension AppenderTests {
         #expect(appender.retryAt == nil)
     }
 
-    @Test func aRetryThatFindsThePartitionTakenOrTheSessionDead() {
+    @Test("ends retries where the partition is taken or the session is dead")
+    func retryTooLate() {
         var appender = Appender(session: session)
         let (a, behind, other) = (row(0, 1), row(0, 2), row(1, 1))
         _ = on(&appender, .offered([a, other]))
@@ -163,7 +171,8 @@ extension AppenderTests {
     }
 
     /// The reply to a retry may be lost like any other.
-    @Test func aRetryMayBeInDoubt() {
+    @Test("repeats a retry that is in doubt until its outcome is known")
+    func aRetryMayBeInDoubt() {
         var appender = Appender(session: session)
         let (a, behind) = (row(0, 1), row(0, 2))
         _ = on(&appender, .offered([a]))
@@ -180,7 +189,8 @@ extension AppenderTests {
             ])
     }
 
-    @Test func aPartitionThatIsOpenedAnewForgetsTheRecordsOfBefore() {
+    @Test("forgets the refused records of a partition that is opened again")
+    func openedAgain() {
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(0, 1), row(0, 2)]))
         _ = on(&appender, .finished(.refused("full")))

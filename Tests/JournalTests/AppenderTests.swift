@@ -3,7 +3,7 @@ import Model
 import Testing
 
 /// The machine of group commit, one branch a test.
-@Suite struct AppenderTests {
+@Suite("The appender") struct AppenderTests {
     let session = SessionID(3)
     var first: BatchID { BatchID(3 << 40 | 1) }
     var second: BatchID { BatchID(3 << 40 | 2) }
@@ -31,7 +31,8 @@ import Testing
         .looked(row.partition, row.sequence, batch: batch)
     }
 
-    @Test func whatComesDuringACommitGoesIntoTheNext() {
+    @Test("puts records that come during a commit into the next")
+    func duringCommit() {
         var appender = Appender(session: session)
         let (a, b, c) = (row(0, 1), row(1, 1), row(0, 2))
         #expect(on(&appender, .offered([a])) == [.append(first, [a])])
@@ -48,7 +49,8 @@ import Testing
         #expect(appender.isIdle)
     }
 
-    @Test func aBatchIsBoundedByRowsAndBytes() {
+    @Test("bounds a batch by rows and by bytes")
+    func batchBound() {
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(9, 1)]))
         let rows = (1...300).map { row(0, UInt64($0)) }
@@ -64,7 +66,8 @@ import Testing
         #expect(sizes == [256, 45, 1, 1])
     }
 
-    @Test func aLostReplyIsRepeatedUnderTheSameBatch() {
+    @Test("repeats a batch whose reply was lost under the same number")
+    func lostReply() {
         var appender = Appender(session: session)
         let (a, b) = (row(0, 1), row(1, 1))
         _ = on(&appender, .offered([a, b]))
@@ -80,7 +83,8 @@ import Testing
         #expect(appender.isIdle)
     }
 
-    @Test func whatALostReplyPutInCountsWithTheRepeatThatFoundIt() {
+    @Test("acknowledges what a lost reply put in with the repeat that found it")
+    func foundByRepeat() {
         var appender = Appender(session: session)
         let (a, b, later) = (row(0, 1), row(1, 1), row(0, 2))
         _ = on(&appender, .offered([a, b]))
@@ -100,7 +104,8 @@ import Testing
     }
 
     /// The database fails over between the repeat and the look.
-    @Test func whatWasForgottenBeforeTheLookGoesInAgain() {
+    @Test("appends a record again that was forgotten before the look")
+    func forgotten() {
         var appender = Appender(session: session)
         let (a, behind) = (row(0, 1), row(0, 2))
         _ = on(&appender, .offered([a]))
@@ -114,7 +119,8 @@ import Testing
             ])
     }
 
-    @Test func anothersRecordMeansThatThePartitionIsLost() {
+    @Test("takes a partition for lost where another owner's record stands")
+    func anothersRecord() {
         var appender = Appender(session: session)
         let (a, next, waiting, other) = (row(0, 1), row(0, 2), row(0, 3), row(1, 1))
         _ = on(&appender, .offered([a, next, other]))
@@ -137,7 +143,8 @@ import Testing
         #expect(on(&appender, .offered([again])) == [.append(second, [again])])
     }
 
-    @Test func aPlaceThatWasTakenAndIsFreeAgainIsTriedAgain() {
+    @Test("tries a place again that was taken and is free at the look")
+    func freeAgain() {
         var appender = Appender(session: session)
         let (a, b) = (row(0, 1), row(1, 1))
         _ = on(&appender, .offered([a, b]))
@@ -147,7 +154,8 @@ import Testing
         #expect(on(&appender, .finished(.rows([.appended]))) == [.resolved([resolved(a, .durable)])])
     }
 
-    @Test func aFencedSessionNeverAppendsAgain() {
+    @Test("never appends again once its session is fenced")
+    func fenced() {
         var appender = Appender(session: session)
         let (a, b, waiting) = (row(0, 1), row(1, 1), row(0, 2))
         _ = on(&appender, .offered([a, b]))
@@ -161,7 +169,8 @@ import Testing
         #expect(on(&appender, .offered([late])) == [.resolved([resolved(late, .fenced)])])
     }
 
-    @Test func whatIsInDoubtWhenTheSessionDiesIsNoSuccess() {
+    @Test("reports no success for a record in doubt when the session dies")
+    func doubtFenced() {
         var appender = Appender(session: session)
         let a = row(0, 1)
         _ = on(&appender, .offered([a]))
@@ -172,7 +181,8 @@ import Testing
 
     /// The appender settles records in flight first, however long that takes: a record that went in later
     /// would stand behind the next owner's barrier.
-    @Test func aPartitionIsGivenUpWhenNothingOfItIsInDoubt() {
+    @Test("gives a partition up when none of its records is in doubt")
+    func givenUp() {
         var appender = Appender(session: session)
         let (a, other, waiting) = (row(0, 1), row(1, 1), row(0, 2))
         _ = on(&appender, .offered([a, other]))
@@ -193,7 +203,8 @@ import Testing
         #expect(on(&appender, .offered([again])) == [.append(second, [again])])
     }
 
-    @Test func aPartitionThatIsIdleIsClosedAtOnce() {
+    @Test("closes an idle partition at once, and a busy one with its last record")
+    func idleClosed() {
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(1, 1)]))
         #expect(on(&appender, .closing(PartitionID(0))) == [.closed(PartitionID(0))])
@@ -208,7 +219,8 @@ import Testing
             ], "a refusal does not open it")
     }
 
-    @Test func aFencedSessionClosesWhatItGivesUp() {
+    @Test("closes what it gives up although its session is fenced")
+    func fencedCloses() {
         var appender = Appender(session: session)
         _ = on(&appender, .offered([row(0, 1)]))
         _ = on(&appender, .closing(PartitionID(0)))
@@ -221,7 +233,8 @@ import Testing
 
     /// The older row's sequence was another owner's, and the newer row went in behind it. Nobody may say that
     /// the newer row is not in.
-    @Test func whatWentInBehindAnothersRecordIsUnknown() {
+    @Test("calls a record unknown that went in behind another owner's")
+    func behindAnothers() {
         var appender = Appender(session: session)
         let (old, new) = (row(0, 33), row(0, 34))
         _ = on(&appender, .offered([old, new]))
@@ -232,7 +245,8 @@ import Testing
             ])
     }
 
-    @Test func rowsOfAPartitionThatIsNotOwnedAreNotIn() {
+    @Test("reports the records of a partition that it does not own as not in")
+    func notOwned() {
         var appender = Appender(session: session)
         let (a, b, waiting) = (row(0, 1), row(1, 1), row(0, 2))
         _ = on(&appender, .offered([a, b]))
@@ -244,7 +258,8 @@ import Testing
     }
 
     /// The first try may have gone in while the partition was still this session's.
-    @Test func rowsInDoubtOfAPartitionThatIsNotOwnedAnyMoreAreUnknown() {
+    @Test("calls a record in doubt unknown where the partition is no longer its own")
+    func notOwnedDoubt() {
         var appender = Appender(session: session)
         let a = row(0, 1)
         _ = on(&appender, .offered([a]))
@@ -254,7 +269,8 @@ import Testing
 
     /// The partitions have folded the facts of these rows: the rows wait like all others, and the appender
     /// tells the partitions.
-    @Test func rowsPastTheBoundWaitAndAreTold() {
+    @Test("lets records past the bound wait, and tells their partitions")
+    func crowded() {
         var options = JournalOptions()
         (options.waitingRowsMax, options.waitingBytesMax) = (3, 1000)
         var appender = Appender(session: session, options: options)

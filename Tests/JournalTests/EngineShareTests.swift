@@ -3,7 +3,8 @@ import Model
 import Testing
 
 @Suite("Partitions over several databases") struct EngineShareTests {
-    @Test(arguments: 1...7) func everyPartitionLivesInExactlyOneDatabase(count: Int) throws {
+    @Test("live in exactly one database each", arguments: 1...7)
+    func exactlyOne(count: Int) throws {
         for total in [count, 32, 256] where total >= count {
             let shares = try (0..<count).map { try #require(EngineShare(number: $0, of: count)) }
             #expect(shares.reduce(0) { $0 + $1.size(of: total) } == total)
@@ -17,14 +18,16 @@ import Testing
         }
     }
 
-    @Test func aDatabaseThatCannotBeIsNone() {
+    @Test("have no database whose number is outside the count, and no count past the bound")
+    func impossible() {
         #expect(EngineShare(number: 2, of: 2) == nil)
         #expect(EngineShare(number: -1, of: 2) == nil)
         #expect(EngineShare(number: 0, of: 0) == nil)
         #expect(EngineShare(number: 0, of: EngineShare.countMax + 1) == nil)
     }
 
-    @Test func anIdentityComesBackAndWhatIsNoneIsRefused() throws {
+    @Test("have databases whose identity is read as written, and refused where damaged")
+    func identities() throws {
         let share = try #require(EngineShare(number: 2, of: 5))
         let identity = DatabaseIdentity(cluster: [UInt8](repeating: 9, count: 16), share: share)
         let bytes = identity.encoded
@@ -42,7 +45,8 @@ import Testing
         }
     }
 
-    @Test func eachMistakeIsSaidWithWhatToDo() throws {
+    @Test("say of each wrong database what to do")
+    func mistakes() throws {
         let share = try #require(EngineShare(number: 1, of: 3))
         let identity = DatabaseIdentity(cluster: [1], share: share)
         #expect(identity.mistake(in: identity) == nil)

@@ -5,7 +5,7 @@ import Testing
 
 /// The appender over the engine in memory, under random faults and crashes. A durable record must never be
 /// lost, a postponed record must not be in yet and must go in later, and the journal must have no holes.
-@Suite struct AppenderOverMemoryTests {
+@Suite("The engine in memory") struct AppenderOverMemoryTests {
     private struct AppenderHarness {
         var engine = MemoryEngine()
         var session = SessionID(0)
@@ -17,7 +17,9 @@ import Testing
         var now = MonotonicTime(nanoseconds: 0)
     }
 
-    @Test(arguments: 1...60)
+    @Test(
+        "under an appender loses nothing durable and leaves no hole, whatever fails or crashes",
+        arguments: 1...60)
     func durableMeansDurable(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let count = 3
@@ -134,7 +136,8 @@ import Testing
         }
     }
 
-    @Test func damageIsFoundWhenARowIsRead() throws {
+    @Test("finds damage when a row is read")
+    func damage() throws {
         let engine = MemoryEngine()
         try engine.createPartitions(count: 1, histories: [History(1)])
         let session = try engine.beginSession(node: "n")
@@ -148,7 +151,8 @@ import Testing
         #expect(throws: EngineError.self) { try engine.read(one, from: .zero, bytesMax: .max) }
     }
 
-    @Test func aSessionWhoseLeaseHasMovedIsNotFenced() throws {
+    @Test("leaves a session alone whose lease has moved")
+    func movedLease() throws {
         let engine = MemoryEngine()
         let session = try engine.beginSession(node: "n")
         try engine.renewLease(session, info: [])
@@ -161,7 +165,8 @@ import Testing
         #expect(try engine.fence(session, at: 2), "dead already")
     }
 
-    @Test func aFailedEngineDoesNothingMore() throws {
+    @Test("does nothing more once it has failed")
+    func doesNothing() throws {
         let engine = MemoryEngine()
         try engine.createPartitions(count: 1, histories: [History(1)])
         let session = try engine.beginSession(node: "n")

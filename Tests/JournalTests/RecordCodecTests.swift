@@ -3,7 +3,7 @@ import Journal
 import Model
 import Testing
 
-@Suite struct RecordCodecTests {
+@Suite("The codec of records") struct RecordCodecTests {
     private let header = RecordHeader(
         partition: PartitionID(31), sequence: Sequence(1 << 40 | 5), epoch: Epoch(9), history: History(.max))
 
@@ -14,7 +14,9 @@ import Testing
         return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
     }
 
-    @Test(arguments: [0, 1, 127, 128, 129, 4096, 70_000, RecordCodec.bodyBytesMax])
+    @Test(
+        "gives a record back as it was",
+        arguments: [0, 1, 127, 128, 129, 4096, 70_000, RecordCodec.bodyBytesMax])
     func aRecordComesBackAsItWas(count: Int) throws {
         for body in [text(count), noise(count)] {
             let payload = try RecordCodec.encode(header: header, body: body)
@@ -24,7 +26,8 @@ import Testing
         }
     }
 
-    @Test func compressionIsUsedOnlyWhereItGains() throws {
+    @Test("compresses a body only where that gains")
+    func compression() throws {
         #expect(try RecordCodec.encode(header: header, body: text(4096)).count < 200)
         #expect(
             try RecordCodec.encode(header: header, body: text(100)).count == RecordCodec.headerBytes + 100)
@@ -32,14 +35,16 @@ import Testing
             try RecordCodec.encode(header: header, body: noise(4096)).count == RecordCodec.headerBytes + 4096)
     }
 
-    @Test func aBodyPastTheBoundIsRefused() {
+    @Test("refuses a body past the bound")
+    func pastBound() {
         let count = RecordCodec.bodyBytesMax + 1
         #expect(throws: RecordError.lengthOutOfBounds(UInt64(count))) {
             try RecordCodec.encode(header: header, body: [UInt8](repeating: 0, count: count))
         }
     }
 
-    @Test func noBitFlipsUnseen() throws {
+    @Test("finds each flipped bit")
+    func noBitFlipsUnseen() throws {
         for body in [text(0), text(60), text(600), noise(300)] {
             let payload = try RecordCodec.encode(header: header, body: body)
             for bit in 0..<payload.count * 8 {
@@ -50,7 +55,8 @@ import Testing
         }
     }
 
-    @Test func noTruncationGoesUnseen() throws {
+    @Test("finds each truncation, and a byte too many")
+    func noTruncationGoesUnseen() throws {
         for body in [text(600), noise(300)] {
             let payload = try RecordCodec.encode(header: header, body: body)
             for count in 0..<payload.count {
@@ -60,7 +66,8 @@ import Testing
         }
     }
 
-    @Test func errorsSayWhatIsWrong() throws {
+    @Test("says in each error what is wrong")
+    func errorsSayWhatIsWrong() throws {
         let payload = try RecordCodec.encode(header: header, body: text(10))
         func damaged(_ index: Int, _ value: UInt8) -> [UInt8] {
             var bytes = payload
@@ -82,7 +89,8 @@ import Testing
 
     /// A checksum cannot find an encoder that writes a wrong length. The length is the checksum's seed, so
     /// the test writes wrong lengths with right checksums.
-    @Test func aRightChecksumOverWrongLengthsIsStillRefused() throws {
+    @Test("refuses a wrong length under a right checksum")
+    func wrongLength() throws {
         for body in [text(600), noise(300)] {
             let payload = try RecordCodec.encode(header: header, body: body)
             for length: UInt32 in [0, 1, 599, 601, UInt32(RecordCodec.bodyBytesMax), .max] {
@@ -96,7 +104,8 @@ import Testing
         }
     }
 
-    @Test func noiseIsNeverARecord() {
+    @Test("never takes noise for a record")
+    func noiseIsNeverARecord() {
         var generator = SeededGenerator(seed: 4)
         for _ in 0..<20_000 {
             var bytes = noise(Int.random(in: 0...120, using: &generator), seed: generator.next())

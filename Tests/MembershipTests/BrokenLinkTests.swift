@@ -5,7 +5,7 @@ import Testing
 @testable import Membership
 
 /// A connection that breaks is a reason to suspect a node, but not again and again.
-@Suite struct BrokenLinkTests {
+@Suite("Links that break") struct BrokenLinkTests {
     /// Breaks the connection between nodes 0 and 1 every 1.5 s, while gossip passes.
     private func flap(_ world: GossipWorld, for seconds: UInt64) {
         for _ in 0..<seconds * 2 / 3 {

@@ -35,7 +35,7 @@ struct MembershipLawTests {
     func broken() {
         isSeen("others were told of a later incarnation of the node") { $0.incarnationTold = 9 }
         isSeen("the node has no incarnation") { $0.own.incarnation = 0 }
-        isSeen("the node takes itself for gone, or does not leave") { $0.own.state = .left }
+        isSeen("the node takes itself for gone") { $0.own.state = .dead }
         isSeen("the node is among the others") { $0.own.session = SessionID(3) }
         isSeen("another has the node's name") { $0.own.name = "c" }
         isSeen("more facts are remembered than may be") { machine in

@@ -32,7 +32,8 @@ extension Membership {
 
 @Suite("Membership") struct MembershipTests {
     /// A suspicion's length falls with the logarithm of the number of nodes that share the suspicion.
-    @Test func suspicionsShrinkAsTheyAreShared() {
+    @Test("ends a suspicion sooner the more nodes share it")
+    func sharedSuspicion() {
         let options = Membership.Options()
         let lengths = (0...3).map { Suspicion.length(confirmations: $0, of: 3, options) / 1_000_000 }
         #expect(lengths.first == 5000 && lengths.last == 1000)
@@ -47,14 +48,16 @@ extension Membership {
         }
     }
 
-    @Test func anAccuserCountsOnce() {
+    @Test("counts an accuser once")
+    func anAccuserCountsOnce() {
         var suspicion = Suspicion(
             incarnation: 1, by: SessionID(1), since: now, members: 8, options: Membership.Options())
         let isNew = [1, 2, 2].map { suspicion.confirm(by: SessionID($0)) }
         #expect(isNew == [false, true, false])
     }
 
-    @Test func whoIsAccusedContradictsWithAHigherIncarnation() {
+    @Test("contradicts an accusation once, with a higher incarnation")
+    func contradicts() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b")]))
         let accusation = Update.suspect(SessionID(1), 1, by: SessionID(2))
@@ -67,7 +70,8 @@ extension Membership {
     }
 
     /// Only a node of the cluster can send such an accusation, and no accusation may end a process.
-    @Test func theLastIncarnationIsSurvived() {
+    @Test("survives an accusation at the last incarnation")
+    func lastIncarnation() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b")]))
         let accusation = Update.suspect(SessionID(1), .max - 1, by: SessionID(2))
@@ -77,13 +81,15 @@ extension Membership {
         #expect(machine.own.incarnation == .max && machine.own.info == [7])
     }
 
-    @Test func aPingForAFormerProcessIsNotAnswered() {
+    @Test("answers no ping that is for a former process")
+    func formerPing() {
         var machine = node(5, "a")
         let effects = machine.feed(.datagram(packet(.ping(SessionID(4)), from: 2), from: "b"))
         #expect(!effects.contains { if case .datagram = $0 { true } else { false } })
     }
 
-    @Test func aFormerProcessNeverComesBack() {
+    @Test("never takes back a process whose successor it knows")
+    func formerProcess() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b")]))
         _ = machine.feed(.table([row(9, "b")]))
@@ -96,7 +102,8 @@ extension Membership {
     }
 
     /// A session that has gone from the engine's table was fenced.
-    @Test func whoIsFencedHasLeft() {
+    @Test("counts a node as left whose session has gone from the engine's table")
+    func whoIsFencedHasLeft() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b"), row(3, "c")]))
         _ = machine.feed(.table([row(3, "c")]))
@@ -105,7 +112,8 @@ extension Membership {
     }
 
     /// A cut may last longer than nodes remember the dead. Both halves then find each other by the table.
-    @Test func whoStandsInTheTableIsNotForgotten() {
+    @Test("does not forget a node that stands in the engine's table")
+    func tabled() {
         var options = Membership.Options()
         options.memoryOfTheDead = .seconds(1)
         options.syncInterval = .seconds(1)
@@ -125,7 +133,8 @@ extension Membership {
 
     /// A death that a side of a cut reports in a comparison is a suspicion only: the accused node may
     /// contradict.
-    @Test func aComparisonBuriesNobody() {
+    @Test("buries nobody for a death that a comparison reports, but suspects the node")
+    func aComparisonBuriesNobody() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b"), row(3, "c")]))
         let claim = [Update.dead(SessionID(3), 5, by: SessionID(2))]
@@ -136,7 +145,8 @@ extension Membership {
     }
 
     /// A node that has slept must suspect nobody for packets that did not come meanwhile.
-    @Test func whoSleptBlamesNobody() {
+    @Test("blames nobody after it has slept")
+    func whoSleptBlamesNobody() {
         var machine = node(1, "a")
         _ = machine.feed(.table([row(2, "b"), row(3, "c"), row(4, "d")]))
         _ = machine.feed(.woke)
@@ -147,7 +157,8 @@ extension Membership {
         #expect(machine.localHealth == 1)
     }
 
-    @Test func theLeastToldNewsGoFirst() {
+    @Test("tells first the news that it has told least")
+    func theLeastToldNewsGoFirst() {
         var news = News()
         for key in 0..<100 {
             let fact = Membership.GossipEntry(key: UInt32(key), version: 1, value: 0)
@@ -170,7 +181,8 @@ extension Membership {
     }
 
     /// Half a minute of a cluster under loss runs the same twice from one seed.
-    @Test func aSeedReplaysExactly() {
+    @Test("runs the same twice from one seed")
+    func aSeedReplaysExactly() {
         func run() -> [String] {
             let world = GossipWorld(seed: 7)
             world.network.lost = 300
@@ -200,7 +212,8 @@ extension Membership {
     }
 
     /// The machine refuses or reads each packet, wherever it is cut, and goes on.
-    @Test(arguments: 0..<6) func cutPacketsHarmNobody(_ kind: Int) {
+    @Test("harm nobody where they are cut", arguments: 0..<6)
+    func cutPacketsHarmNobody(_ kind: Int) {
         let whole = packet(PacketTests.kinds[kind], from: 2, PacketTests.updates)
         var machine = node(1, "a")
         // A sender in the engine's table is believed without a number.
@@ -215,7 +228,8 @@ extension Membership {
         #expect(effects.contains { if case .datagram(_, to: "b") = $0 { true } else { false } })
     }
 
-    @Test func flippedBitsHarmNobody() {
+    @Test("harm nobody where bits are flipped")
+    func flippedBitsHarmNobody() {
         var random = SeededGenerator(seed: 3)
         var machine = node(1, "a")
         // A sender in the engine's table is believed without a number.
@@ -236,7 +250,8 @@ extension Membership {
     }
 
     /// The machine passes over news of a later version, and reads the news behind them.
-    @Test func unknownNewsArePassedOver() {
+    @Test("may hold unknown news: the machine reads the news behind them")
+    func unknownNewsArePassedOver() {
         var out = Packet.begin(.ack, from: SessionID(2), number: 1)
         out.u8(200)
         out.string([1, 2, 3, 4])
@@ -249,7 +264,8 @@ extension Membership {
         #expect(machine.member(SessionID(7))?.name == "shard-7")
     }
 
-    @Test func packetsHaveTheirBound() {
+    @Test("stay within their bound, however many members there are")
+    func packetsHaveTheirBound() {
         var machine = node(1, "a")
         for number in 2..<400 { _ = machine.feed(.table([row(UInt64(number), "node-\(number)")])) }
         for step in 0..<200 {
@@ -258,7 +274,8 @@ extension Membership {
         }
     }
 
-    @Test func tooManyMembersAreNotBelieved() {
+    @Test("add no members past the bound")
+    func tooMany() {
         var options = Membership.Options()
         options.membersMax = 10
         var machine = Membership(

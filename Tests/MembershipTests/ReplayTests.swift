@@ -59,7 +59,8 @@ extension Membership {
 private typealias Refusal = ReplayGuard.Refusal
 
 @Suite("Gossip that comes again") struct ReplayTests {
-    @Test func aDatagramIsBelievedOnce() {
+    @Test("is believed once, and not answered again")
+    func aDatagramIsBelievedOnce() {
         var machine = node(1, "a")
         var other = Speaker(session: 2)
         let first = other.datagram(.ping(SessionID(1)), for: 1, [alive(3, "c")])
@@ -74,7 +75,8 @@ private typealias Refusal = ReplayGuard.Refusal
     }
 
     /// A datagram that comes again must not make a silent node look alive.
-    @Test func aRepetitionIsNoSignOfLife() {
+    @Test("is no sign of life")
+    func aRepetitionIsNoSignOfLife() {
         var machine = node(1, "a")
         var other = Speaker(session: 2)
         let datagram = other.datagram(.ack, for: 1)
@@ -87,7 +89,8 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(machine.lastHeard == now)
     }
 
-    @Test func theOrderMayChangeWithinTheWindow() {
+    @Test("may come in another order within the window")
+    func outOfOrder() {
         var window = ReplayGuard.Window()
         let numbers: [UInt64] = [5, 3, 4, 600, 200, 599, 1]
         let taken = numbers.map { window.take($0) }
@@ -97,7 +100,8 @@ private typealias Refusal = ReplayGuard.Refusal
     }
 
     /// Compares the window with a set of all numbers that came, in a random order.
-    @Test(arguments: 1...20) func theWindowForgetsNothingThatItShouldKnow(_ seed: UInt64) {
+    @Test("is known by a window that forgets nothing within its width", arguments: 1...20)
+    func twin(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var window = ReplayGuard.Window()
         var came: Set<UInt64> = []
@@ -113,13 +117,15 @@ private typealias Refusal = ReplayGuard.Refusal
         }
     }
 
-    @Test func theEndOfAllNumbersIsSurvived() {
+    @Test("does not break the window at the last of all numbers")
+    func lastNumber() {
         var window = ReplayGuard.Window()
         let ends = [UInt64.max, .max, 1, .max - 1].map { window.take($0) }
         #expect(ends == [true, false, false, true])
     }
 
-    @Test func whatIsForAFormerLifeOrForAnotherIsRefused() {
+    @Test("is refused where it is for a former life of the node")
+    func misdirected() {
         var machine = node(5, "a")
         var other = Speaker(session: 2)
         let old = other.datagram(.ping(SessionID(4)), for: 4, [fact(7)])
@@ -129,7 +135,8 @@ private typealias Refusal = ReplayGuard.Refusal
 
     /// A process answers the question for its session, and does not believe other news in the question: they
     /// may be older than this process.
-    @Test func aQuestionIsAnsweredAndNotBelieved() throws {
+    @Test("is answered and not believed where it asks for the node's session")
+    func asked() throws {
         var machine = node(5, "a")
         var other = Speaker(session: 2)
         let question = other.datagram(.ping(SessionID(0)), for: 0, [alive(2, "b"), fact(7)])
@@ -144,7 +151,8 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(machine.refusal(of: question) == Refusal.repeated.rawValue)
     }
 
-    @Test func aLaterLifeIsHeardAndTheFormerNoMore() {
+    @Test("from a former life is not heard once a later life has spoken")
+    func laterLife() {
         var machine = node(1, "a")
         var former = Speaker(session: 2)
         var later = Speaker(session: 3)
@@ -159,7 +167,8 @@ private typealias Refusal = ReplayGuard.Refusal
     }
 
     /// A node of a former build numbers no datagrams.
-    @Test func whoNumbersNothingMustStandInTheTable() {
+    @Test("is believed without a number only from a sender in the engine's table")
+    func unnumbered() {
         var machine = node(1, "a")
         var out = Packet.begin(.ping(SessionID(1)), from: SessionID(2), number: 1)
         out.raw(fact(7).encoded)
@@ -179,7 +188,8 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(another.refusal(of: out.bytes) == Refusal.unmarked.rawValue)
     }
 
-    @Test func sendersAreRememberedWithinABound() {
+    @Test("is refused although the memory of senders is bounded")
+    func senders() {
         var guarding = ReplayGuard(sendersMax: 8)
         let kept: Set<UInt64> = [1, 2]
         for session in 1...100 as ClosedRange<UInt64> {
@@ -201,7 +211,8 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(guarding.brokenInvariant == nil)
     }
 
-    @Test func marksThatMakeNoSenseAreRefused() {
+    @Test("is refused where its mark makes no sense")
+    func marks() {
         let good = DatagramMark(target: SessionID(1), number: 2).encoded
         #expect(good.count == 18)
         var machine = node(1, "a")
@@ -224,7 +235,9 @@ private typealias Refusal = ReplayGuard.Refusal
 
     /// Ten nodes, one of which dies and begins again, while the network sends old datagrams again from
     /// elsewhere.
-    @Test(arguments: [false, true]) func nothingIsBelievedTwice(_ isPlanted: Bool) {
+    @Test(
+        "is never believed twice in a cluster, and a checker sees it where it is", arguments: [false, true])
+    func nothingIsBelievedTwice(_ isPlanted: Bool) {
         var options = Membership.Options()
         #if DEBUG
             options.plantedAcceptReplays = isPlanted

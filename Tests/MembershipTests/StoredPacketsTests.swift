@@ -28,7 +28,8 @@ import Testing
         return out.bytes
     }
 
-    @Test func theyAreReadAndWrittenAsThen() throws {
+    @Test("are read, and written as those revisions did")
+    func asThen() throws {
         let samples = StoredPacketsTests.kinds.enumerated().map {
             StoredFormats.Sample("packet-\($0)", bytes($1, SessionID(2), 77, StoredPacketsTests.updates))
         }

@@ -1,7 +1,7 @@
-import Foundation
 import Membership
 import Model
 import Simulator
+import StoryTelling
 
 /// Plays a story: lines that say what happens, and behind each line the results, in lines that begin with
 /// ">".
@@ -24,15 +24,7 @@ struct StoryTeller {
     /// The story with the results of this run.
     static func play(_ text: String) -> String {
         var teller = StoryTeller()
-        var out: [String] = []
-        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
-            if line.hasPrefix(">") { continue }
-            out.append(String(line))
-            let words = line.split(separator: " ").map(String.init)
-            guard let first = words.first, first != "#" else { continue }
-            out += teller.perform(first, Array(words.dropFirst())).map { "> \($0)" }
-        }
-        return out.joined(separator: "\n")
+        return Stories.play(text) { teller.perform($0[0], Array($0.dropFirst())) }
     }
 
     private mutating func perform(_ verb: String, _ words: [String]) -> [String] {
@@ -85,10 +77,7 @@ struct StoryTeller {
         number < 26 ? String(UnicodeScalar(UInt8(97 + number))) : "n\(number)"
     }
 
-    static func nanoseconds(_ text: String) -> UInt64 {
-        if text.hasSuffix("ms") { return .milliseconds(UInt64(text.dropLast(2)) ?? 0) }
-        return .seconds(UInt64(text.dropLast()) ?? 0)
-    }
+    private static func nanoseconds(_ text: String) -> UInt64 { Stories.nanoseconds(text) ?? 0 }
 
     // MARK: What is seen
 

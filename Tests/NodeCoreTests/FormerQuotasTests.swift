@@ -91,7 +91,7 @@ struct FormerQuotasTests {
         var grantor = QuotaGrantor()
         grantor.open(
             projects[0], .standard, epoch: Epoch(1),
-            .holding([100, 20, 3], since: MonotonicTime(nanoseconds: 0)),
+            beginning: .holding([100, 20, 3], since: MonotonicTime(nanoseconds: 0)),
             now: MonotonicTime(nanoseconds: 0))
         #expect(grantor.remainders(now: MonotonicTime(nanoseconds: 0)) == [projects[0]: [100, 20, 3]])
         #expect(

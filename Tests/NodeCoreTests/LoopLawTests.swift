@@ -47,7 +47,8 @@ struct LoopLawTests {
             let other = (1..<UInt32(100)).map { ProjectNumber($0) }
                 .first { harness.core.home(of: $0) != LoopHarness.partition }
             harness.core.grantor.open(
-                try #require(other), .standard, epoch: Epoch(1), .full, now: harness.host.monotonic)
+                try #require(other), .standard, epoch: Epoch(1), beginning: .full,
+                now: harness.host.monotonic)
         }
     }
 

@@ -3,7 +3,8 @@ import Testing
 @testable import Node
 
 @Suite("Modes of files and folders") struct FileModesTests {
-    @Test func othersNeitherReadNorChange() {
+    @Test("are refused where other users may read or change")
+    func others() {
         for (mode, owner, isFile, reason) in [
             (0o600, 1000, true, nil), (0o400, 1000, true, nil), (0o640, 1000, true, "read"),
             (0o604, 1000, true, "read"), (0o620, 1000, true, "changed"), (0o666, 1000, true, "changed"),

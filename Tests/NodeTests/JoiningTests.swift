@@ -9,8 +9,10 @@ import Testing
     private let own = WallTime(milliseconds: 1_700_000_000_000)
 
     /// A node refuses a clock more than a minute from the database's, either way, and says what to do.
-    @Test(arguments: [-10_800_000, -60_001, 60_001, 10_800_000] as [Int64])
-    func aClockThatIsFarOffIsRefused(milliseconds: Int64) {
+    @Test(
+        "a clock that is more than a minute off is refused with what to do",
+        arguments: [-10_800_000, -60_001, 60_001, 10_800_000] as [Int64])
+    func farClock(milliseconds: Int64) {
         let engine = MemoryEngine()
         engine.clock = WallTime(milliseconds: own.milliseconds + milliseconds)
         #expect {
@@ -21,15 +23,16 @@ import Testing
         }
     }
 
-    @Test(arguments: [-60_000, 0, 60_000] as [Int64]) func aClockThatIsNearIsTaken(milliseconds: Int64) throws
-    {
+    @Test("a clock that is within a minute is taken", arguments: [-60_000, 0, 60_000] as [Int64])
+    func aClockThatIsNearIsTaken(milliseconds: Int64) throws {
         let engine = MemoryEngine()
         engine.clock = WallTime(milliseconds: own.milliseconds + milliseconds)
         try Node.checkNameAndClock(engine, name: "a", clock: { own })
     }
 
     /// A former process of the name whose lease stands still is no reason to stay away.
-    @Test func aFormerProcessThatIsGoneIsSuperseded() throws {
+    @Test("a former process of the node's name that is gone is superseded")
+    func formerGone() throws {
         let engine = MemoryEngine()
         let former = try engine.beginSession(node: "a")
         try engine.renewLease(former, info: [])

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Node
 
-@Suite struct PrometheusTests {
+@Suite("Metrics for Prometheus") struct PrometheusTests {
     func lines(_ registry: PrometheusRegistry) -> [String] {
         registry.text().split(separator: "\n").map(String.init)
     }

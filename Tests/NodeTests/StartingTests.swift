@@ -37,7 +37,8 @@ import Testing
     }
 
     /// Nothing of the failed node goes on: its listeners are closed, and its folder can be opened again.
-    @Test func takesBackWhatItHadBegun() async throws {
+    @Test("takes back what it had begun: its listeners are closed, and its folder can be opened")
+    func takesBackWhatItHadBegun() async throws {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let group = MultiThreadedEventLoopGroup.singleton
         let taken = try await freePort(group)

@@ -55,7 +55,8 @@ import Testing
 
     private let free: [(owner: SessionID?, epoch: UInt64)] = Array(repeating: (nil, 0), count: 4)
 
-    @Test mutating func onlyTheOthersAreTakenAndTheNodeIsReadyWithThem() {
+    @Test("are not taken, and the node is ready with the others")
+    mutating func others() {
         let first = look(free, away: AwayTests.away)
         #expect(taken(first) == [0, 2])
         for number: UInt16 in [0, 2] {
@@ -70,7 +71,8 @@ import Testing
     }
 
     /// The database is only slow: the node leaves its partitions as they are, and does not end without them.
-    @Test mutating func whoMissesOneLookIsWaitedFor() {
+    @Test("are waited for where their database misses one look")
+    mutating func oneLook() {
         _ = look(free, away: [])
         for number: UInt16 in 0..<4 {
             _ = tell(.taken(PartitionID(number), Epoch(1)))
@@ -91,7 +93,8 @@ import Testing
     }
 
     /// The rows are old: the node does not believe them about its own partitions.
-    @Test mutating func whatWasReadBeforeChangesNothing() {
+    @Test("are not changed by rows that were read earlier")
+    mutating func staleRows() {
         _ = look(free, away: [])
         for number: UInt16 in 0..<4 {
             _ = tell(.taken(PartitionID(number), Epoch(1)))
@@ -105,7 +108,8 @@ import Testing
     }
 
     /// The node's session ends with the node: a taker that reaches the database later finds the owner dead.
-    @Test mutating func aNodeThatLeavesDoesNotWaitForThem() {
+    @Test("do not hold up a node that leaves")
+    mutating func leaving() {
         _ = look(free, away: [])
         for number: UInt16 in 0..<4 {
             _ = tell(.taken(PartitionID(number), Epoch(1)))

@@ -74,8 +74,10 @@ import Testing
 
     /// The other node's counter had stood still for more than three leases when this node asked. In the
     /// second case this node slept before it heard the answer.
-    @Test(arguments: [(5050, 1), (9000, 0)] as [(UInt64, Int)])
-    func heardAfterASleepFencesNobody(heard: UInt64, fenced: Int) {
+    @Test(
+        "fences nobody where the node slept before it heard the answer",
+        arguments: [(5050, 1), (9000, 0)] as [(UInt64, Int)])
+    func slept(heard: UInt64, fenced: Int) {
         var harness = taking()
         for time in stride(from: UInt64(1000), through: 4000, by: 1000) {
             let poll = poll(owner: nil, epoch: 4, counter: 1)
@@ -85,7 +87,25 @@ import Testing
         #expect(fences(harness.hear(.polled(last, asked: at(5000)), at(heard))) == fenced)
     }
 
-    @Test func ofATakeInFlightLeavesItToTheAnswer() {
+    /// The other node's counter stood still for longer than this answer took and a lease, and gossip holds
+    /// that node dead.
+    @Test(
+        "that was asked for longer ago than the patience fences nobody",
+        arguments: [(8600, 8700, 1), (8600, 12_600, 0)] as [(UInt64, UInt64, Int)])
+    func late(asked: UInt64, heard: UInt64, fenced: Int) {
+        var harness = taking()
+        let look = poll(owner: nil, epoch: 4, counter: 1)
+        _ = harness.hear(.suspected(other, true), at(10))
+        for time in stride(from: UInt64(1000), through: 8000, by: 1000) {
+            _ = harness.hear(.polled(look, asked: at(time)), at(time + 10))
+            // The fence does not go through.
+            _ = harness.hear(.fenceFailed(other), at(time + 20))
+        }
+        #expect(fences(harness.hear(.polled(look, asked: at(asked)), at(heard))) == fenced)
+    }
+
+    @Test("leaves a take in flight to its answer")
+    func takeInFlight() {
         var harness = taking()
         let seen = harness.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(5)), at(6))
         #expect(loads(seen).isEmpty && takes(seen) == 0 && drops(seen) == 0)
@@ -95,14 +115,16 @@ import Testing
     }
 
     /// The answer to the take is lost, so the row decides.
-    @Test func ofATakeWhoseAnswerWasLostDecides() {
+    @Test("decides about a take whose answer was lost")
+    func answerLost() {
         var harness = taking()
         _ = harness.hear(.takeFailed(PartitionID(0)), at(5))
         let seen = harness.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(6)), at(7))
         #expect(loads(seen) == [Epoch(5)])
     }
 
-    @Test func fromBeforeATakeSaysNothingOfIt() {
+    @Test("says nothing of a take that came after it")
+    func earlier() {
         var harness = taking()
         _ = harness.hear(.taken(PartitionID(0), Epoch(5)), at(5))
         let seen = harness.hear(.polled(poll(owner: nil, epoch: 4, counter: 2), asked: at(4)), at(6))
@@ -110,7 +132,8 @@ import Testing
         #expect(harness.ownership.epoch(of: PartitionID(0)) == Epoch(5))
     }
 
-    @Test func ofAReleaseInFlightLeavesItToTheAnswer() {
+    @Test("leaves a release in flight to its answer")
+    func releaseInFlight() {
         var harness = serving()
         _ = harness.hear(.lost(PartitionID(0)), at(10))
         let gone = harness.hear(.polled(poll(owner: nil, epoch: 5, counter: 3), asked: at(11)), at(12))
@@ -125,7 +148,8 @@ import Testing
 
     /// Another node takes the partition before the answer to the release comes, so the answer changes
     /// nothing.
-    @Test func ofAnotherOwnerSettlesAReleaseInFlight() {
+    @Test("settles a release in flight where it shows another owner")
+    func releaseSettled() {
         var harness = serving()
         _ = harness.hear(.lost(PartitionID(0)), at(10))
         let taken = harness.hear(.polled(poll(owner: other, epoch: 6, counter: 3), asked: at(11)), at(12))

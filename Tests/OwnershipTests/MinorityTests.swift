@@ -29,7 +29,8 @@ import Testing
 
     private func serving(_ world: OwnershipWorld) -> [Bool] { world.nodes.map { !$0.serving.isEmpty } }
 
-    @Test(arguments: UInt64(0)..<8) func itHandsOverAndComesBack(seed: UInt64) throws {
+    @Test("hands its partitions over, and comes back after the cut", arguments: UInt64(0)..<8)
+    func itHandsOverAndComesBack(seed: UInt64) throws {
         let world = try world(seed, nodes: 5)
         let sessions = world.nodes.map(\.machine.session)
         gossip(world, [0, 1], [2, 3, 4], isCut: true)
@@ -45,7 +46,8 @@ import Testing
     }
 
     /// Of two equal halves the one with the lowest session stays.
-    @Test(arguments: UInt64(0)..<8) func onATieTheLowestStays(seed: UInt64) throws {
+    @Test("is the half without the lowest session where both halves are equal", arguments: UInt64(0)..<8)
+    func onATieTheLowestStays(seed: UInt64) throws {
         let world = try world(seed, nodes: 4)
         gossip(world, [1, 2], [0, 3], isCut: true)
         world.run(for: 5 * second)
@@ -54,7 +56,8 @@ import Testing
     }
 
     /// A single node that hears nobody.
-    @Test(arguments: UInt64(0)..<8) func whoIsIsolatedHandsOver(seed: UInt64) throws {
+    @Test("may be one isolated node, which hands over and comes back", arguments: UInt64(0)..<8)
+    func whoIsIsolatedHandsOver(seed: UInt64) throws {
         let world = try world(seed, nodes: 3)
         world.tell(0, world.runs[0], .isolated(true))
         world.run(for: 5 * second)
@@ -65,7 +68,8 @@ import Testing
     }
 
     /// The dead are no majority: a node that survives two of three goes on.
-    @Test(arguments: UInt64(0)..<8) func theDeadAreNoMajority(seed: UInt64) throws {
+    @Test("is not a node whose peers are dead: it goes on", arguments: UInt64(0)..<8)
+    func theDeadAreNoMajority(seed: UInt64) throws {
         let world = try world(seed, nodes: 3)
         world.crash(1)
         world.crash(2)
@@ -76,7 +80,8 @@ import Testing
     }
 
     /// Gossip that falsely holds a node dead moves nothing while its lease moves.
-    @Test(arguments: UInt64(0)..<4) func aFalseDeathMovesNothing(seed: UInt64) throws {
+    @Test("is not a node that gossip holds dead while its lease moves", arguments: UInt64(0)..<4)
+    func aFalseDeathMovesNothing(seed: UInt64) throws {
         let world = try world(seed, nodes: 5)
         let before = world.nodes.map { Set($0.serving.keys) }
         let session = world.nodes[3].machine.session
@@ -86,7 +91,8 @@ import Testing
     }
 
     /// A node follows gossip about an owner to a higher epoch only, and to living sessions only.
-    @Test func routesAreFollowedUpward() throws {
+    @Test("follows gossip about an owner to a higher epoch and a living session only")
+    func routesAreFollowedUpward() throws {
         let world = try world(1, nodes: 3)
         let before = world.nodes[0].routes
         let (id, route) = try #require(

@@ -13,13 +13,15 @@ import Testing
         SessionRow(id: SessionID(session), node: name, counter: 1, info: info)
     }
 
-    @Test func theyAreReadBackAndMayGetLonger() {
+    @Test("are read back, also with more behind them")
+    func longer() {
         let bytes = NodeInfoTests.info.encoded
         #expect(Ownership.NodeInfo(decoding: bytes) == NodeInfoTests.info)
         #expect(Ownership.NodeInfo(decoding: bytes + [1, 2, 3]) == NodeInfoTests.info)
     }
 
-    @Test func whatIsCutIsNotRead() {
+    @Test("are not read where they are cut")
+    func whatIsCutIsNotRead() {
         let bytes = NodeInfoTests.info.encoded
         for count in 1..<bytes.count {
             let cut = Array(bytes[..<count])
@@ -31,7 +33,8 @@ import Testing
     }
 
     /// A newer node gets no partitions. The operator hears of the node once, and again when it has changed.
-    @Test func aNewerNodeIsNamed() {
+    @Test("are told to the operator once where they are from a newer build")
+    func aNewerNodeIsNamed() {
         var newer = NodeInfoTests.info.encoded
         newer[0] = 2
         var machine = Ownership(

@@ -51,7 +51,7 @@ struct OwnershipLawTests {
         isSeen("partition 0 may be given up, and is not being given up") { $0.unsure = [PartitionID(0)] }
         isSeen("partition 0 has an heir, and is not served") { machine in
             _ = machine.following.advise(
-                PartitionID(0), OwnershipLawTests.other, machine.options, OwnershipLawTests.now)
+                PartitionID(0), to: OwnershipLawTests.other, machine.options, now: OwnershipLawTests.now)
             machine.holdings[PartitionID(0)] = nil
         }
         isSeen("there are routes of other partitions than there are") { $0.last.partitions.removeLast() }
@@ -72,7 +72,7 @@ struct OwnershipLawTests {
         var machine = machine()
         machine.laws.isHolders = true
         _ = machine.following.advise(
-            PartitionID(0), OwnershipLawTests.other, machine.options, OwnershipLawTests.now)
+            PartitionID(0), to: OwnershipLawTests.other, machine.options, now: OwnershipLawTests.now)
         #expect(machine.following.waitingCount == 1)
         var effects: [Ownership.Effect] = []
         machine.handle(.lost(PartitionID(0)), now: OwnershipLawTests.now, into: &effects)

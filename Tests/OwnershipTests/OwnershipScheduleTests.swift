@@ -102,6 +102,20 @@ struct OwnershipScheduleTests {
         #expect(!harness.effects.contains { if case .fence = $0 { true } else { false } })
     }
 
+    @Test("a node is ready again with the look that shows that the database answers")
+    func overdue() {
+        var harness = OwnershipHarness()
+        harness.serve()
+        harness.look(asked: 500, answered: 501)
+        harness.tell(.woke, 1001)
+        harness.tell(.woke, 2600)
+        #expect(harness.effects.contains(.status(.unreachable("the database does not answer"))))
+        harness.tell(.serving(PartitionID(0)), 2700)
+        #expect(!harness.effects.contains(.status(.serving)))
+        harness.look(asked: 1001, answered: 3000)
+        #expect(harness.effects.contains(.status(.serving)))
+    }
+
     @Test("who could not be watched for a while has not stood still for it")
     func sleptThroughAnOutage() {
         var harness = OwnershipHarness()

@@ -49,11 +49,13 @@ struct OwnershipTests {
     /// Each node renews its lease that much later, and a lease is a second and a half.
     @Test(
         "where every commit takes seconds a dead node is fenced all the same, and no other one",
-        arguments: zip(UInt64(1)...12, [1, 2, 3, 5, 8, 13, 1, 2, 3, 5, 8, 13] as [UInt64]))
-    func slowDatabase(seed: UInt64, seconds: UInt64) throws {
+        arguments: zip(UInt64(1)...12, [5, 10, 15, 20, 30, 39, 5, 10, 15, 20, 30, 39] as [UInt64]))
+    func slowDatabase(seed: UInt64, tenths: UInt64) throws {
         let world = try world(seed)
-        world.slowness = seconds * second
+        world.slowness = tenths * second / 10
+        let seconds = tenths / 10 + 1
         world.run(for: 12 * seconds * second)
+        #expect(world.nodes.allSatisfy { $0.status == .serving }, "seed \(seed)")
         let sessions = world.nodes.map(\.machine.session)
         let dead = Int(seed % 3)
         world.crash(dead)

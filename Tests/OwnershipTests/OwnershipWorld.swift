@@ -49,6 +49,9 @@ final class OwnershipWorld {
     /// Nanoseconds that a commit takes beyond its usual time.
     var slowness: UInt64 = 0
     private var waiting: [(effect: Ownership.Effect, node: Int, run: UInt64)] = []
+    /// What nodes do, and what they hear while they are awake.
+    var onEffect: (Int, Ownership.Effect) -> Void = { _, _ in }
+    var onEvent: (Int, Ownership.Event) -> Void = { _, _ in }
 
     init(seed: UInt64, partitions: Int = 16) throws {
         random = SeededGenerator(seed: seed)
@@ -134,37 +137,34 @@ final class OwnershipWorld {
         switch what {
         case .script(let body): body()
         case .event(let node, let run, let event):
-            deliver(node, run, event) { $0.handle(event, now: $1, into: &$2) }
+            deliver(node, run, event, waitsForSleeper: true)
         case .fenced(let node, let run, let session, let isDone):
-            deliver(node, run, nil) {
-                $0.handle(isDone ? .fenced(session) : .fenceFailed(session), now: $1, into: &$2)
-            }
+            deliver(node, run, isDone ? .fenced(session) : .fenceFailed(session), waitsForSleeper: false)
         case .call(let node, let run, let effect):
             guard runs[node] == run else { return }
             call(effect, node, run)
         }
     }
 
-    private func deliver(
-        _ node: Int, _ run: UInt64, _ event: Ownership.Event?,
-        _ body: (inout Ownership, MonotonicTime, inout [Ownership.Effect]) -> Void
-    ) {
+    private func deliver(_ node: Int, _ run: UInt64, _ event: Ownership.Event, waitsForSleeper: Bool) {
         guard runs[node] == run, nodes[node].isUp else { return }
         if nodes[node].asleepUntil > now {
-            if let event {
+            if waitsForSleeper {
                 push(nodes[node].asleepUntil - now, .event(node: node, run: run, event))
             }
             return
         }
-        if case .serving(let id)? = event, let epoch = nodes[node].machine.epoch(of: id) {
+        onEvent(node, event)
+        if case .serving(let id) = event, let epoch = nodes[node].machine.epoch(of: id) {
             nodes[node].serving[id] = epoch
         }
         var effects: [Ownership.Effect] = []
-        body(&nodes[node].machine, MonotonicTime(nanoseconds: now), &effects)
+        nodes[node].machine.handle(event, now: MonotonicTime(nanoseconds: now), into: &effects)
         for effect in effects { carryOut(effect, node) }
     }
 
     private func carryOut(_ effect: Ownership.Effect, _ node: Int) {
+        onEffect(node, effect)
         let run = runs[node]
         let soon = 300_000 + random.next(upperBound: UInt64(8_000_000))
         switch effect {

@@ -16,14 +16,15 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
     owners.map { $0.map { Ownership.Route(session: SessionID($0), epoch: Epoch(1)) } }
 }
 
-@Suite("links to peers") struct PeerLinksTests {
+@Suite("Links to peers") struct PeerLinksTests {
     private func links(_ peers: UInt64...) -> PeerLinks {
         var links = PeerLinks()
         links.setPeers(peers.map { SessionID($0) })
         return links
     }
 
-    @Test func aLinkThatStaysDownIsToldOnceAMinute() {
+    @Test("are told once a minute while they stay down, and once when they are back")
+    func staysDown() {
         var links = links(2)
         var told: [UInt64] = []
         for moment in UInt64(0)..<150 {
@@ -40,7 +41,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(links.isUp(SessionID(2)) && links.down.isEmpty)
     }
 
-    @Test func aLinkThatFlapsIsToldOnceAMinute() {
+    @Test("are told once a minute while they flap")
+    func flapping() {
         var links = links(2)
         var lines = 0
         for moment in stride(from: UInt64(0), to: 600, by: 2) {
@@ -51,7 +53,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(lines == 20)
     }
 
-    @Test func aConnectionThatIsReplacedAtOnceIsNotTold() {
+    @Test("are not told where a broken connection is replaced at once")
+    func replaced() {
         var links = links(2)
         _ = links.stands(2, loop: 0, now: at(0))
         links.broke(2, loop: 0, now: at(1))
@@ -59,7 +62,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(links.stands(2, loop: 0, now: at(2)) == nil && links.down.isEmpty)
     }
 
-    @Test func whoIsNoMemberAnyMoreIsForgotten() {
+    @Test("are forgotten with a peer that is no member any more")
+    func noMember() {
         var links = links(2, 3)
         _ = links.failed(2, loop: 0, reason: "refused", now: at(0))
         links.setPeers([SessionID(3)])
@@ -70,7 +74,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
 
     private let three = [member(1, "gateway", isShard: false), member(2, "shard-1"), member(3, "shard-2")]
 
-    @Test func aGatewayThatReachesNoOwnerSaysWhomAndWhy() {
+    @Test("are named with their reasons where a gateway reaches no owner")
+    func noOwner() {
         var links = links(2, 3)
         let before = links.inability(
             routes: routes(2, 3), members: three, own: SessionID(1), now: at(0))
@@ -87,7 +92,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
             "one owner is enough")
     }
 
-    @Test func aShortLossOfTheLastOwnerIsForgiven() {
+    @Test("may be gone to the last owner for a few seconds")
+    func shortLoss() {
         var links = links(2)
         _ = links.stands(2, loop: 0, now: at(0))
         func inability(_ time: UInt64) -> String? {
@@ -101,7 +107,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(inability(6) == nil)
     }
 
-    @Test func whoOwnsEverythingNeedsNobody() {
+    @Test("are not needed by a node that owns everything")
+    func ownsAll() {
         var links = links(2)
         _ = links.failed(2, loop: 0, reason: "refused", now: at(0))
         #expect(links.inability(routes: routes(1, nil), members: three, own: SessionID(1), now: at(0)) == nil)
@@ -110,7 +117,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
             "whoever owns some partitions needs another owner where there is one")
     }
 
-    @Test func aClusterWithoutShardsIsNotReady() {
+    @Test("leave a gateway unready where there is no shard, or no partition has an owner")
+    func noShards() {
         var links = links(2)
         let gateways = [member(1, "one", isShard: false), member(2, "two", isShard: false)]
         func inability(_ members: [Ownership.Member], _ time: UInt64) -> String? {
@@ -124,7 +132,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(links.inability(routes: [], members: gateways, own: SessionID(1), now: at(0)) == nil)
     }
 
-    @Test func theSentenceNamesAFewOnly() {
+    @Test("are named in a sentence that names a few only")
+    func theSentenceNamesAFewOnly() {
         let peers = (UInt64(2)...40).map { member($0, "shard-\($0)") }
         var links = PeerLinks()
         links.setPeers(peers.map(\.session))
@@ -138,8 +147,9 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
     }
 }
 
-@Suite struct LogLimitTests {
-    @Test func soManyLinesAMinutePass() {
+@Suite("A limit of log lines") struct LogLimitTests {
+    @Test("lets so many lines a minute pass for each key, and counts the rest")
+    func soManyLinesAMinutePass() {
         var limit = LogLimit<String>(linesMax: 2)
         let passed = (UInt64(0)..<130).compactMap { time in
             limit.pass("a", now: at(time)).map { "\(time):\($0)" }
@@ -148,7 +158,8 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(limit.pass("b", now: at(130)) == 0)
     }
 
-    @Test func keysAreBounded() {
+    @Test("keeps a bounded number of keys")
+    func keysAreBounded() {
         var limit = LogLimit<Int>()
         let passed = (0..<10_000).count { limit.pass($0, now: at(0)) != nil }
         #expect(passed == 4096)

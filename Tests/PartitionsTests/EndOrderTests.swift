@@ -5,7 +5,7 @@ import Testing
 
 /// A device's end must make the same outbox entry wherever it is folded: a receiver may have a part of the
 /// entry before the sender's next owner makes the entry again.
-@Suite struct EndOrderTests {
+@Suite("The end of a device") struct EndOrderTests {
     private func apply(_ facts: [Fact], to state: inout PartitionState, from record: UInt64) {
         for (number, fact) in facts.enumerated() {
             var cursor = PartitionState.Cursor(record: Sequence(record + UInt64(number)))
@@ -20,7 +20,8 @@ import Testing
 
     private func topic(_ name: String) -> TopicName { TopicName(checked: Array(name.utf8)) }
 
-    @Test func leavesComeInOneOrder() throws {
+    @Test("leaves topics in one order, in a live state and in one from a snapshot")
+    func leavesComeInOneOrder() throws {
         let project = ProjectNumber(1)
         let names = ["e", "b", "d", "a", "c"]
         var facts: [Fact] = [.register(index: 0, project: project, nonce: 1, secret: 1, day: Day(1))]

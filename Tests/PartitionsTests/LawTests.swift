@@ -181,7 +181,7 @@ struct LawTests {
             let strange = try topic(harness, at: PartitionID(1))
             let name = try #require(TopicName(strange))
             _ = partition.state.topics.join(
-                harness.names, PartitionHarness.project, name, PartitionID(0), [1])
+                [1], of: PartitionID(0), to: name, in: PartitionHarness.project, harness.names)
         }
     }
 

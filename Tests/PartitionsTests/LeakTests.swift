@@ -5,7 +5,7 @@ import Testing
 
 /// Ids leak nothing (rule: ids-leak-nothing): the ids that a project's devices see do not show what others
 /// do.
-@Suite struct LeakTests {
+@Suite("Ids that leak nothing") struct LeakTests {
     /// The positions of one device's events, 1 ms apart. Between two of them `others` messages of another
     /// project go to the same partition.
     private func positions(besides others: Int) throws -> [UInt64] {
@@ -35,7 +35,8 @@ import Testing
 
     private enum TestError: Error { case noDevice }
 
-    @Test func positionsAreTheSameWithAndWithoutTrafficOfOthers() throws {
+    @Test("have the same positions with and without the traffic of others")
+    func otherTraffic() throws {
         let alone = try positions(besides: 0)
         #expect(alone.count == 20)
         #expect(try positions(besides: 3) == alone)

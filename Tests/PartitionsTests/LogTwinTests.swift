@@ -76,7 +76,7 @@ struct LogTwinTests {
             let project = ProjectNumber(dice.chance(1, in: 6) ? 2 : 1)
             record += 1
             var cursor = PartitionState.Cursor(record: Sequence(record))
-            state.deliver(project, envelope, targets, decision, &cursor)
+            state.deliver(envelope, of: project, to: targets, by: decision, &cursor)
             twin.deliver(project.rawValue, envelope, targets, decision)
         }
 

@@ -4,9 +4,11 @@ import Testing
 @testable import Partitions
 
 /// The maps that find without hashing, compared with dictionaries.
-@Suite struct MapTwinTests {
-    @Test(arguments: 1...20 as ClosedRange<UInt64>)
-    func aRecentMapHoldsWhatADictionaryHolds(seed: UInt64) {
+@Suite("Maps that find without hashing") struct MapTwinTests {
+    @Test(
+        "of recent keys hold what a dictionary holds", arguments: 1...20 as ClosedRange<UInt64>
+    )
+    func recentMap(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var map = RecentMap<UInt32, Int>()
         var twin: [UInt32: Int] = [:]
@@ -36,8 +38,10 @@ import Testing
         #expect(map.sorted(by: <).map(\.value) == twin.sorted { $0.key < $1.key }.map(\.value))
     }
 
-    @Test(arguments: 1...20 as ClosedRange<UInt64>)
-    func aPartitionMapHoldsWhatADictionaryHolds(seed: UInt64) {
+    @Test(
+        "of partitions hold what a dictionary holds",
+        arguments: 1...20 as ClosedRange<UInt64>)
+    func partitionMap(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var map = PartitionMap<[UInt64]>()
         var twin: [PartitionID: [UInt64]] = [:]
@@ -69,8 +73,10 @@ import Testing
     }
 
     /// A message that goes to several partitions is finished when the last partition has taken it over.
-    @Test(arguments: 1...20 as ClosedRange<UInt64>)
-    func fanOutsAreCountedUntilTheLastPartitionHasThem(seed: UInt64) {
+    @Test(
+        "count a fan-out until the last partition has taken it over", arguments: 1...20 as ClosedRange<UInt64>
+    )
+    func fanOutCount(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var fanouts = Fanouts()
         var twin: [MessageID: (project: ProjectNumber, parts: Int)] = [:]

@@ -62,14 +62,14 @@ struct RepairTests {
         // One of the members is lost, and devices appear in a topic that nobody subscribed to.
         let lost = try #require(right[topic]?.last)
         let gone = end.state.topics.leave(
-            harness.names, PartitionHarness.project, name, PartitionID(0), [lost])
+            [lost], of: PartitionID(0), from: name, in: PartitionHarness.project, harness.names)
         let strange = try #require(
             (0..<1000).lazy.map { "strange-\($0)" }.first { harness.home($0) == home }.flatMap {
                 TopicName($0)
             }
         )
         let come = end.state.topics.join(
-            harness.names, PartitionHarness.project, strange, PartitionID(0), [1, 2, 3])
+            [1, 2, 3], of: PartitionID(0), to: strange, in: PartitionHarness.project, harness.names)
         end.state.marks[PartitionID(0)]?.fingerprint ^= gone ^ come
         #expect(members(harness) != right)
         harness.expectsDifferences = true

@@ -6,7 +6,7 @@ import Testing
 
 /// A message that a record takes out of the log waits as a shadow until that record is durable, for a device
 /// that comes back before (rule: delete-on-durable-only).
-@Suite struct ShadowTests {
+@Suite("A message that a record takes out of the log") struct ShadowTests {
     private let device = DeviceSet(3)
 
     private func entry(_ position: UInt64, key: UInt32 = 0, record: UInt64 = 1) -> LogEntry {
@@ -19,7 +19,8 @@ import Testing
         log.durablyWaiting(for: 3, after: .zero, limit: 10).map(\.position.rawValue)
     }
 
-    @Test func whatARecordTookOutWaitsUntilTheRecordIsDurable() {
+    @Test("waits as a shadow until that record is durable")
+    func untilDurable() {
         var log = DeliveryLog()
         for position in [10, 20] as [UInt64] { log.append(entry(position)) }
         log.caster = Sequence(2)
@@ -36,7 +37,8 @@ import Testing
         #expect(positions(log) == [20, 30])
     }
 
-    @Test func whatIsFoldedFromTheJournalLeavesNothingBehind() {
+    @Test("leaves nothing behind where the record is folded from the journal")
+    func fromJournal() {
         var log = DeliveryLog()
         log.append(entry(10))
         log.drop(device, upTo: Position(10)) { _, _ in }

@@ -11,7 +11,8 @@ import Testing
     private static let header = RecordHeader(
         partition: PartitionID(7), sequence: Sequence(300), epoch: Epoch(4), history: History(9))
 
-    @Test func recordsAreReadFactByFact() throws {
+    @Test("are read from records, fact by fact")
+    func recordsAreReadFactByFact() throws {
         var samples: [StoredFormats.Sample] = []
         for (index, fact) in (FactSamples.small + FactSamples.large).enumerated() {
             let body = FactSamples.encoded(fact)
@@ -36,7 +37,8 @@ import Testing
         }
     }
 
-    @Test func snapshotsAreRestored() throws {
+    @Test("are restored from snapshots")
+    func snapshotsAreRestored() throws {
         func restored(_ bytes: [UInt8]) throws -> [UInt8] {
             var state = PartitionState(
                 id: PartitionID(0), history: History(9), partitionCount: 2, names: TopicNames())

@@ -6,7 +6,7 @@ import Testing
 @testable import Partitions
 
 /// An heir reads a partition before it owns the partition, and the rest afterwards.
-@Suite struct StoredPartitionTests {
+@Suite("A partition as its heir reads it") struct StoredPartitionTests {
     private let id = PartitionID(0)
     private let engine = MemoryEngine()
     private let session: SessionID
@@ -41,7 +41,8 @@ import Testing
         return partition
     }
 
-    @Test func theRestGoesOnWhereTheFirstReadingEnded() throws {
+    @Test("is read on from where the first reading ended")
+    func tail() throws {
         #expect(try append(2, generation: 1) == .rows([.appended]))
         let first = try StoredPartition(id, from: engine)
         let partition = try folded(first)
@@ -55,7 +56,8 @@ import Testing
 
     /// A record that was visible and not durable is gone after a failover, and another record stands in its
     /// place.
-    @Test func whatWasReadAndForgottenIsReadAgain() throws {
+    @Test("is read again where the database forgot what was read")
+    func forgotten() throws {
         engine.faults = [.loseReply]
         #expect(try append(2, generation: 1) == .unknown("the reply was lost"))
         let first = try StoredPartition(id, from: engine)
@@ -67,7 +69,8 @@ import Testing
         #expect(try folded(second).state.generation == 5)
     }
 
-    @Test func whatWasTrimmedMeanwhileIsReadFromItsSnapshot() throws {
+    @Test("is read from its snapshot where records were trimmed meanwhile")
+    func trimmed() throws {
         let first = try StoredPartition(id, from: engine)
         // The engine trims nothing before there are two snapshots.
         for sequence in UInt64(2)...3 {
@@ -84,7 +87,8 @@ import Testing
     }
 
     /// A former owner's late record stands behind the next owner's barrier: a reader refuses it.
-    @Test func aRecordOfAnEarlierEpochIsNotRead() throws {
+    @Test("is refused where a record of an earlier epoch stands behind a barrier")
+    func earlierEpoch() throws {
         #expect(try append(2, generation: 3, epoch: 0) == .rows([.appended]))
         #expect {
             try StoredPartition(id, from: engine)
@@ -94,7 +98,8 @@ import Testing
     }
 
     /// The same where a snapshot covers the barrier.
-    @Test func aRecordOfAnEarlierEpochIsNotFoldedBehindASnapshot() throws {
+    @Test("is refused where such a record stands behind a snapshot of the barrier")
+    func behindSnapshot() throws {
         #expect(try append(2, generation: 1) == .rows([.appended]))
         try engine.writeSnapshot(
             session: session, partition: id, covering: Sequence(2),

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Partitions
 
-@Suite struct StreamTableTests {
+@Suite("The table of streams") struct StreamTableTests {
     private let gone = GatewayID(1)
     private let here = GatewayID(2)
 
@@ -17,7 +17,8 @@ import Testing
     }
 
     /// A dead gateway confirms nothing any more, and devices at other gateways do not wait for it.
-    @Test func aGatewayThatIsGoneHoldsNobodyUp() {
+    @Test("lets no gateway that is gone hold up devices elsewhere")
+    func goneGateway() {
         var table = table([(1, gone), (2, here)])
         for gateway in [gone, here] { _ = table.number(gateway, Position(100)) }
         _ = table.processed(here, 1)
@@ -32,7 +33,8 @@ import Testing
 
     /// Events that a device read from the log are under way when its stream becomes live: only the
     /// confirmation of the next frame covers them.
-    @Test func whatWasReadIsConfirmedByAFrameBehindIt() {
+    @Test("confirms what a device read from the log with a frame behind it")
+    func readEvents() {
         var table = table([(1, here)])
         _ = table.number(here, Position(100))
         _ = table.processed(here, 1)
@@ -45,7 +47,8 @@ import Testing
     }
 
     /// A link whose whole window was lost goes on, and lost frames do not count as handed over.
-    @Test func whatWasLostIsConfirmedWithWhatComesNext() {
+    @Test("confirms nothing for lost frames until the next frame is processed")
+    func lostFrames() {
         var table = table([(1, here)])
         for position in UInt64(1)...5 { _ = table.number(here, Position(position)) }
         table.forgetOutstanding(here)
@@ -57,7 +60,8 @@ import Testing
     }
 
     /// A frame that was lost with its link is not awaited, though it stays outstanding.
-    @Test func whatMayBeLostIsNotAwaited() {
+    @Test("awaits no frame that may be lost")
+    func whatMayBeLostIsNotAwaited() {
         var table = table([(1, here)])
         #expect(table.links[here]?.isAwaited == false)
         _ = table.number(here, Position(100))

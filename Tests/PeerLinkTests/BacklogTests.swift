@@ -129,6 +129,6 @@ import Testing
             links.wait { !links.refusals.isEmpty || !client.isActive }
             try? client.close().wait()
         }
-        #expect(links.refusals == ["node node-1 asks for signs of life and does not read them"])
+        #expect(links.refusals == ["node node-1 sends pings and does not read the answers"])
     }
 }

@@ -63,7 +63,8 @@ import Testing
             refusals: ("node node-1 shows the certificate of node-3", nil)),
     ]
 
-    @Test(arguments: cases) func theNameOfTheCertificateIsThatOfTheGreeting(_ one: Case) throws {
+    @Test("name the node of the greeting, or both sides hear why the connection ends", arguments: cases)
+    func greetingNames(_ one: Case) throws {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let (there, here) = (Heard(), Heard())
         let reports = Mutex<[String]>([])

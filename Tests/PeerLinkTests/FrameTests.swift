@@ -5,7 +5,7 @@ import Testing
 
 @testable import PeerLink
 
-@Suite struct FrameTests {
+@Suite("A frame") struct FrameTests {
     private static let first = Dialect.greeting
     private static let plain = Dialect(version: 2, features: [])
     private static let packing = Dialect(version: 2, features: [.lz4])
@@ -31,7 +31,8 @@ import Testing
         return Array(bytes[..<size])
     }
 
-    @Test(arguments: all) func whatWasWrittenIsReadAlsoByteByByte(_ dialect: Dialect) throws {
+    @Test("is read as it was written, also byte by byte", arguments: all)
+    func byteByByte(_ dialect: Dialect) throws {
         var random = SeededGenerator(seed: 1)
         var stream = ByteBuffer()
         var sent: [[UInt8]] = []
@@ -51,7 +52,8 @@ import Testing
         #expect(found == sent && arrived.readableBytes == 0)
     }
 
-    @Test func whatGainsIsPackedAndNothingElse() {
+    @Test("is packed where that gains and both ends can, and not otherwise")
+    func gains() {
         var random = SeededGenerator(seed: 2)
         let (small, large) = (FrameTests.talk(Frame.packBytesMin - 1), FrameTests.talk(Frame.packBytesMin))
         #expect(whole(.data, large).readableBytes < large.count / 2)
@@ -63,8 +65,10 @@ import Testing
         #expect(whole(.data, noise).readableBytes == Frame.headerBytes + noise.count)
     }
 
-    @Test(arguments: all, [FrameTests.talk(30), FrameTests.talk(Frame.packBytesMin)])
-    func everyFlippedBitIsAnErrorOrWaits(_ dialect: Dialect, _ payload: [UInt8]) {
+    @Test(
+        "is an error or waits for more with any bit flipped", arguments: all,
+        [FrameTests.talk(30), FrameTests.talk(Frame.packBytesMin)])
+    func flippedBits(_ dialect: Dialect, _ payload: [UInt8]) {
         let good = whole(.data, payload, dialect)
         for index in 0..<good.readableBytes {
             for bit in 0..<8 {
@@ -81,7 +85,8 @@ import Testing
     }
 
     /// A hostile peer sends right checksums.
-    @Test func whatDoesNotUnpackIsAnError() {
+    @Test("is an error where it does not unpack, also under a right checksum")
+    func badPacking() {
         func packed(_ stored: [UInt8]) -> Result<[UInt8]?, Frame.Fault> {
             let head: [UInt8] = [2, Frame.Kind.data.rawValue, 1, 0]
             var buffer = ByteBuffer()
@@ -124,7 +129,8 @@ import Testing
         }
     }
 
-    @Test func whatIsNotUnderstoodIsNamed() {
+    @Test("is refused with the part that is not understood")
+    func unknownParts() {
         func said(_ buffer: ByteBuffer, _ dialect: Dialect, _ index: Int, _ byte: UInt8) -> String {
             var buffer = buffer
             buffer.setInteger(byte, at: index)
@@ -137,13 +143,14 @@ import Testing
         }
         let frame = whole(.data, [1, 2, 3])
         #expect(said(frame, FrameTests.packing, 5, 77) == "a frame of an unknown kind 77")
-        #expect(said(frame, FrameTests.packing, 4, 9) == "version 9, where 2 is spoken")
+        #expect(said(frame, FrameTests.packing, 4, 9) == "a frame of version 9 on a connection of version 2")
         #expect(said(frame, FrameTests.packing, 6, 4) == "a frame with unknown flags 4")
         #expect(said(frame, FrameTests.plain, 6, 1) == "a frame with unknown flags 1")
     }
 
     /// A peer that has not greeted must not make a node keep megabytes.
-    @Test func beforeTheGreetingFramesAreSmall() throws {
+    @Test("is small before the greeting")
+    func greetingBound() throws {
         let greeting = Dialect.greeting
         var large = whole(.data, Array(repeating: 1, count: Frame.greetingBytesMax + 1), greeting)
         #expect(throws: Frame.Fault.self) {

@@ -10,12 +10,14 @@ import Testing
     private static let cluster = [UInt8](repeating: 7, count: 16)
     private static let envelope = GossipEnvelope(cluster: cluster, key: [1, 2, 3])
 
-    @Test func whatIsSealedIsOpened() throws {
+    @Test("opens what it has sealed")
+    func whatIsSealedIsOpened() throws {
         let datagram = GossipSocketTests.envelope.wrap([9, 8, 7])
         #expect(try GossipSocketTests.envelope.unwrap(datagram) == [9, 8, 7])
     }
 
-    @Test func everyFlippedBitIsSeen() {
+    @Test("refuses a datagram with a flipped bit or a cut")
+    func everyFlippedBitIsSeen() {
         let whole = GossipSocketTests.envelope.wrap([9, 8, 7])
         for index in whole.indices {
             for bit in 0..<8 {
@@ -33,7 +35,8 @@ import Testing
         }
     }
 
-    @Test func eachRefusalHasItsName() {
+    @Test("names the reason of each refusal")
+    func eachRefusalHasItsName() {
         let envelope = GossipSocketTests.envelope
         let others = GossipEnvelope(cluster: [UInt8](repeating: 8, count: 16), key: [1, 2, 3])
         let keyless = GossipEnvelope(cluster: GossipSocketTests.cluster, key: [4])
@@ -47,14 +50,16 @@ import Testing
     }
 
     /// RFC 4231, test case 2, cut to 16 bytes.
-    @Test func theTagIsHMACOfSHA256() {
+    @Test("makes its tags by HMAC with SHA-256, as in RFC 4231")
+    func theTagIsHMACOfSHA256() {
         let tag = MessageSeal(key: Array("Jefe".utf8)).tag(Array("what do ya want for nothing?".utf8))
         let text = tag.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
         #expect(text == "5bdcc146bf60754e6a042426089575c7")
     }
 
     /// The socket refuses each bad datagram, and hears the good one behind them.
-    @Test func afterGarbageTheNextIsHeard() async throws {
+    @Test("hears a good datagram behind garbage")
+    func afterGarbage() async throws {
         let (heard, told) = AsyncStream<[UInt8]>.makeStream()
         let refused = Mutex(0)
         let events = GossipSocket.Events(

@@ -8,7 +8,7 @@ import Testing
 @testable import PeerLink
 
 /// The reports that a process gets of the connections that it makes.
-@Suite struct LinkReportTests {
+@Suite("Reports of a process's connections") struct LinkReportTests {
     private final class Reports: Sendable {
         struct State {
             var links: [PeerEvents.Report] = []
@@ -62,7 +62,8 @@ import Testing
         try peers.loop.flatSubmit { peers.bound.value.end() }.wait()
     }
 
-    @Test func aConnectionIsMadeThoughThereIsNothingToSay() throws {
+    @Test("tell of a connection that is made though there is nothing to say")
+    func madeIdle() throws {
         let reports = Reports()
         let server = try server()
         let peers = try peers(to: server.port, reports)
@@ -73,7 +74,8 @@ import Testing
         try server.close().wait()
     }
 
-    @Test func aClosedPortIsToldWithItsReasonAndNothingBroke() throws {
+    @Test("tell of a closed port with the reason, and of nothing that broke")
+    func closedPort() throws {
         let reports = Reports()
         // No other test ever listens on port 1.
         let peers = try peers(to: 1, says: [1], reports)
@@ -84,17 +86,19 @@ import Testing
         try close(peers)
     }
 
-    @Test func aRefusedGreetingIsToldWithItsReason() throws {
+    @Test("tell of a refused greeting with the reason")
+    func refusedGreeting() throws {
         let reports = Reports()
         let server = try server(processID: 9)
         let peers = try peers(to: server.port, reports)
         reports.wait { !$0.links.isEmpty }
-        #expect(reports.current.links.first == .failed("node node-9 has been started anew"))
+        #expect(reports.current.links.first == .failed("node node-9 has been started again"))
         try close(peers)
         try server.close().wait()
     }
 
-    @Test func aConnectionThatBreaksIsToldAndMadeAgain() throws {
+    @Test("tell of a connection that breaks, and of the next")
+    func broken() throws {
         let reports = Reports()
         let (listener, accepted) = try listener()
         let peers = try peers(to: listener.localAddress?.port ?? 0, reports)
@@ -109,7 +113,8 @@ import Testing
 
     /// The process is at another address now. The end of the former connection must not count for the next
     /// one.
-    @Test func theEndOfAFormerConnectionSaysNothingOfTheNext() throws {
+    @Test("do not take the end of a former connection for the next one's")
+    func formerEnd() throws {
         let reports = Reports()
         let (former, next) = (try server(), try server())
         let peers = try peers(to: former.port, reports)

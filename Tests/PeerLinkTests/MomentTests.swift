@@ -8,7 +8,7 @@ import Testing
 
 /// The moment after which a message was handed over: never later than the handover, however long the message
 /// lay.
-@Suite struct MomentTests {
+@Suite("The moment after which a message was handed over") struct MomentTests {
     private let group = MultiThreadedEventLoopGroup.singleton
 
     private func identity(_ processID: ProcessID) -> PeerIdentity {
@@ -36,7 +36,8 @@ import Testing
         }
     }
 
-    @Test func itIsWhenTheLastPingWasSentThatWasAnsweredBefore() throws {
+    @Test("is when the last ping was sent that was answered before the message came")
+    func lastPing() throws {
         let there = Heard()
         let server = try PeerServer(
             group: group, host: "127.0.0.1", port: 0, identity: identity(2), events: there.events)
@@ -76,7 +77,8 @@ import Testing
         server.close()
     }
 
-    @Test func itIsNeverLaterThanTheHandover() throws {
+    @Test("is never later than the handover")
+    func neverLater() throws {
         let there = Heard()
         let here = Heard()
         let server = try PeerServer(

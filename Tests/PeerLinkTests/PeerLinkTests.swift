@@ -9,9 +9,10 @@ import Testing
 
 @testable import PeerLink
 
-@Suite struct GreetingTests {
+@Suite("Greetings between nodes") struct GreetingTests {
     /// Frames over an older connection are late, whatever still comes.
-    @Test func theNewestConnectionOfALoopCounts() {
+    @Test("count for the newest connection of a loop only")
+    func newestCounts() {
         func hello(_ processID: ProcessID, _ loop: UInt16, _ connectionNumber: UInt64) -> PeerIdentity {
             var hello = PeerIdentity(cluster: [], processID: processID, name: "a")
             (hello.loop, hello.connectionNumber) = (loop, connectionNumber)
@@ -27,7 +28,8 @@ import Testing
         #expect(newest.isNewest(hello(20_000, 0, 1)) && !newest.isNewest(hello(20_000, 0, 0)))
     }
 
-    @Test func greetingsThatAreCutAreRefused() {
+    @Test("are refused where they are cut or make no sense")
+    func cutGreetings() {
         var own = PeerIdentity(cluster: Array(0..<16), processID: 7, name: "a")
         own.nonce = Array(repeating: 9, count: Greeting.nonceBytes)
         let hello = own.encoded
@@ -95,14 +97,15 @@ final class Heard: Sendable {
     }
 }
 
-@Suite struct PeerLinkTests {
+@Suite("Links between nodes") struct PeerLinkTests {
     private let group = MultiThreadedEventLoopGroup.singleton
     private func identity(_ processID: ProcessID, cluster: UInt8 = 1) -> PeerIdentity {
         PeerIdentity(
             cluster: Array(repeating: cluster, count: 16), processID: processID, name: "node-\(processID)")
     }
 
-    @Test func messagesArriveInOrderAndAgainAfterTheOtherSideWasAway() throws {
+    @Test("carry messages in order, and the other side hears of their end")
+    func inOrder() throws {
         let there = Heard()
         let here = Heard()
         let server = try PeerServer(
@@ -130,7 +133,8 @@ final class Heard: Sendable {
 
     /// Nodes with certificates of one authority talk. A node refuses another authority's certificate, or
     /// none.
-    @Test func nodesBelieveOnlyTheirOwnAuthority() throws {
+    @Test("are made only between certificates of one authority")
+    func authorities() throws {
         let folder = FileManager.default.temporaryDirectory.path + "/tidecast-peer-\(UUID().uuidString)"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -186,7 +190,8 @@ final class Heard: Sendable {
         server.close()
     }
 
-    @Test func anotherClusterAndAnotherProcessAreRefused() throws {
+    @Test("are refused to another cluster and to another process")
+    func strangers() throws {
         let there = Heard()
         let server = try PeerServer(
             group: group, host: "127.0.0.1", port: 0, identity: identity(2), events: there.events)

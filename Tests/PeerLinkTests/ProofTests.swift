@@ -43,7 +43,8 @@ import Testing
         return true
     }
 
-    @Test func bothProveAndAreBelieved() throws {
+    @Test("are believed where both sides prove it")
+    func bothProveAndAreBelieved() throws {
         var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
         let proofs = try meet(&one, &other)
         #expect(proofs.0 != proofs.1 && !proofs.0.isEmpty)
@@ -51,7 +52,8 @@ import Testing
         #expect(one.dialect.version == 3)
     }
 
-    @Test func anotherKeyACutOrFlippedProofAndOneThatComesBackAreNot() throws {
+    @Test("are refused with another key, a cut or changed proof, or one's own sent back")
+    func badProofs() throws {
         let stranger = PeerTrust.test([9, 9, 9], mayOmitProof: false)
         var (one, other) = (ProofTests.greeting(.connecting, 3, stranger), ProofTests.greeting(.listening, 4))
         let proofs = try meet(&one, &other)
@@ -70,7 +72,8 @@ import Testing
     }
 
     /// A recorded proof is for nonces that no side says again.
-    @Test func aProofHoldsForOneConnection() throws {
+    @Test("hold for one connection")
+    func oneConnection() throws {
         var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
         let recorded = try meet(&one, &other)
         var (again, later) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 5))
@@ -79,13 +82,15 @@ import Testing
     }
 
     /// An attacker between two TLS connections cannot hand a proof on.
-    @Test func aProofHoldsForOneChannel() throws {
+    @Test("hold for one TLS channel")
+    func aProofHoldsForOneChannel() throws {
         var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
         let proofs = try meet(&one, &other, ([1, 1], [2, 2]))
         #expect(!isBelieved(&one, proofs.1) && !isBelieved(&other, proofs.0))
     }
 
-    @Test func nothingElseIsHeardBeforeTheProof() throws {
+    @Test("come first: nothing else is heard before the proof")
+    func beforeProof() throws {
         for kind in [Frame.Kind.hello, .data, .ping, .pong, .refusal] {
             var (one, other) = (ProofTests.greeting(.connecting, 3), ProofTests.greeting(.listening, 4))
             let words = one.words
@@ -96,7 +101,8 @@ import Testing
         }
     }
 
-    @Test func onlyAFormerBuildMayLeaveItOut() throws {
+    @Test("may lack the proof from a former build only, and only where that is allowed")
+    func omitted() throws {
         var former = PeerIdentity(cluster: Array(repeating: 1, count: 16), processID: 1, name: "node-1")
         former.versions = 1...2
         var strict = ProofTests.greeting(.listening, 4)
@@ -114,7 +120,8 @@ import Testing
         #expect(peer.name == "node-1" && open.dialect.version == 2)
     }
 
-    @Test func aSentenceOfTheOtherSideIsFitForALog() {
+    @Test("are refused with a sentence that is made fit for a log")
+    func fitForLog() {
         #expect(Greeting.sentence(Array("a\nb\u{1B}[1m\0c".utf8)) == "a b [1m c")
         #expect(Greeting.sentence([UInt8](repeating: 65, count: 5000)).utf8.count == Greeting.refusalBytesMax)
         #expect(!Greeting.sentence([0xFF, 0xFE, 0x0A]).isEmpty)
@@ -122,7 +129,10 @@ import Testing
 
     /// Over sockets: a node refuses a process without the key by name, tells it why, and takes nothing from
     /// it.
-    @Test(arguments: [true, false]) func whoHasNoKeyIsRefused(_ isServerTheStranger: Bool) throws {
+    @Test(
+        "are refused over sockets to a process without the key, by name and with the reason",
+        arguments: [true, false])
+    func whoHasNoKeyIsRefused(_ isServerTheStranger: Bool) throws {
         let (there, here) = (Heard(), Heard())
         let reports = Mutex<[String]>([])
         var events = here.events
@@ -160,7 +170,8 @@ import Testing
     }
 
     /// Without TLS, a peer that sent a node's greeting back to the node was once taken for a node.
-    @Test func anEchoedGreetingOpensNothing() throws {
+    @Test("are not taken from an echo of the node's own")
+    func echo() throws {
         let there = Heard()
         let server = try PeerServer(
             group: group, host: "127.0.0.1", port: 0, identity: ProofTests.identity(2, nonce: 1),

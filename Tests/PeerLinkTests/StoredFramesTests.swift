@@ -66,7 +66,8 @@ import Testing
         return frame.payload
     }
 
-    @Test func eachFrameIsRead() throws {
+    @Test("are each read, and written as then")
+    func eachFrameIsRead() throws {
         for (revision, samples) in try stored() {
             for sample in samples where sample.name.contains("/") {
                 let words = sample.name.split(separator: "/").map(String.init)
@@ -91,7 +92,8 @@ import Testing
         }
     }
 
-    @Test func datagramsAreOpenedAndSealedAsThen() throws {
+    @Test("come with datagrams, which are opened and sealed as then")
+    func datagrams() throws {
         for (revision, samples) in try stored() {
             let gossip = try #require(samples.first { $0.name == "gossip" })
             #expect(try StoredFramesTests.envelope.unwrap(gossip.bytes) == [9, 8, 7], "\(revision)")
@@ -100,7 +102,8 @@ import Testing
     }
 
     /// A node of today finds a version and features that the old node knows.
-    @Test func aCommonVersionIsFoundFromTheirGreeting() throws {
+    @Test("come with greetings, in which a common version is found")
+    func commonVersion() throws {
         for (revision, samples) in try stored() {
             let theirs = try greeting(samples)
             let common = try #require(
@@ -113,7 +116,8 @@ import Testing
 
     /// Plays the bytes of old nodes to a node of today over a socket. The node of today must answer with a
     /// greeting that they can read, take their frames, and answer in their version.
-    @Test func aNodeOfTodayTalksToThem() throws {
+    @Test("are taken and answered by a node of today over a socket")
+    func aNodeOfTodayTalksToThem() throws {
         let group = MultiThreadedEventLoopGroup.singleton
         for (revision, samples) in try stored() {
             let there = Heard()

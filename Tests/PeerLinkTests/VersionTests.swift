@@ -6,7 +6,7 @@ import Testing
 @testable import PeerLink
 
 /// Nodes of neighbouring versions talk. A node refuses all others in a sentence that names the versions.
-@Suite struct VersionTests {
+@Suite("Versions that nodes speak") struct VersionTests {
     private let group = MultiThreadedEventLoopGroup.singleton
 
     private func identity(_ processID: ProcessID, _ versions: ClosedRange<UInt8>) -> PeerIdentity {
@@ -16,7 +16,8 @@ import Testing
         return identity
     }
 
-    @Test func theHighestCommonVersionAndTheCommonFeaturesAreSpoken() {
+    @Test("are the highest common one, with the common features")
+    func highestCommon() {
         func common(_ one: ClosedRange<UInt8>, _ other: ClosedRange<UInt8>) -> UInt8? {
             let found = Dialect.common(identity(1, one), identity(2, other))
             #expect(found == Dialect.common(identity(2, other), identity(1, one)))
@@ -33,8 +34,10 @@ import Testing
 
     /// Either end may be the newer one. One payload is long enough for compression, where both ends can
     /// compress.
-    @Test(arguments: [(1, 1), (1, 2), (2, 1), (2, 2)] as [(UInt8, UInt8)])
-    func anEndOfOneVersionAndOneOfTheNextTalk(_ highest: (UInt8, UInt8)) throws {
+    @Test(
+        "may be neighbours: both ends talk, whichever is the newer",
+        arguments: [(1, 1), (1, 2), (2, 1), (2, 2)] as [(UInt8, UInt8)])
+    func neighbours(_ highest: (UInt8, UInt8)) throws {
         let there = Heard()
         let here = Heard()
         let server = try PeerServer(
@@ -56,7 +59,8 @@ import Testing
         server.close()
     }
 
-    @Test func endsWithoutACommonVersionAreToldBoth() throws {
+    @Test("are both told to both ends where none is common")
+    func noCommon() throws {
         let there = Heard()
         let here = Heard()
         let server = try PeerServer(
@@ -80,7 +84,8 @@ import Testing
     }
 
     /// A peer greets well, and then sends a frame of a kind that this version does not know.
-    @Test func anUnknownKindOfFrameIsRefusedByName() throws {
+    @Test("know their kinds of frame: an unknown kind is refused by name")
+    func unknownKind() throws {
         let there = Heard()
         let server = try PeerServer(
             group: group, host: "127.0.0.1", port: 0, identity: identity(2, 1...2), events: there.events)
@@ -92,7 +97,8 @@ import Testing
         bytes.setInteger(UInt8(200), at: start + 5)
         try client.writeAndFlush(bytes).wait()
         there.wait { !there.refusals.isEmpty }
-        #expect(there.refusals == ["node-1 sent what is not understood: a frame of an unknown kind 200"])
+        #expect(
+            there.refusals == ["node-1 sent a frame that is not understood: a frame of an unknown kind 200"])
         #expect(there.payloads.isEmpty)
         try? client.close().wait()
         server.close()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Placement
 
-@Suite struct DevicePlacementTests {
+@Suite("The placement of devices") struct DevicePlacementTests {
     /// Partitions that hold devices of one project and keep to the limit of an offer.
     struct Partitions {
         var held: [UInt32]

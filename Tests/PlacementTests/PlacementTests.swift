@@ -34,7 +34,7 @@ private func hashByDefinition(_ name: [UInt8], _ project: UInt32) -> UInt64 {
     return x ^ (x >> 32)
 }
 
-@Suite struct TopicPlacement {
+@Suite("The placement of topics") struct TopicPlacement {
     @Test("the hash is part of the data's format: these values never change")
     func pinned() {
         let expected: [(String, UInt32, UInt64)] = [
@@ -129,7 +129,7 @@ private func hashByDefinition(_ name: [UInt8], _ project: UInt32) -> UInt64 {
     }
 }
 
-@Suite struct ProjectOrder {
+@Suite("The order of a project's partitions") struct ProjectOrder {
     @Test("a project's order is part of the data's format: these never change")
     func pinned() {
         #expect(Placement.order(of: ProjectNumber(1), count: 8).map(\.rawValue) == [4, 2, 3, 6, 5, 1, 0, 7])

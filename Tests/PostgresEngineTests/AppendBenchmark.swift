@@ -7,11 +7,12 @@ import Testing
 
 /// Prints measurements and judges nothing: `TIDECAST_BENCH=1 swift test --filter AppendBenchmark`.
 @Suite(
-    .serialized, .enabled(if: Server.isInstalled, Server.missing),
+    "Measurements on PostgreSQL", .serialized, .enabled(if: Server.isInstalled, Server.missing),
     .enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))
 struct AppendBenchmark {
     /// One writer; each append has one row of 512 bytes, which do not compress, for each of the partitions.
-    @Test func appends() throws {
+    @Test("time appends of one row for each of 1 to 256 partitions")
+    func appends() throws {
         for partitions in [1, 16, 64, 256] {
             let engine = try newEngine()
             let session = try begin(engine, partitions: partitions)
@@ -35,7 +36,8 @@ struct AppendBenchmark {
         }
     }
 
-    @Test func appendsOfNoRows() throws {
+    @Test("time appends of no rows")
+    func appendsOfNoRows() throws {
         let engine = try newEngine()
         let session = try begin(engine)
         var times: [Double] = []
@@ -48,7 +50,8 @@ struct AppendBenchmark {
         report("no rows", &times, rows: 1, cpu: Double(clock() - cpuBefore) / 1e6)
     }
 
-    @Test func takeovers() throws {
+    @Test("time a takeover with a snapshot of 10 MiB and 10,000 rows")
+    func takeovers() throws {
         let engine = try newEngine()
         let session = try begin(engine, partitions: 1)
         for start in stride(from: UInt64(2), to: 10_002, by: 500) {

@@ -5,7 +5,8 @@ import PostgresEngine
 import Testing
 
 /// Changes of the small tables by compare-and-set, by several processes over several connections.
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct CatalogTests {
+@Suite("Changes of the catalog on PostgreSQL", .enabled(if: Server.isInstalled, Server.missing))
+struct CatalogTests {
     private static func version(_ number: UInt64, _ writer: Int) -> [UInt8] {
         (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) } + [UInt8(writer)]
     }
@@ -30,7 +31,8 @@ import Testing
     }
 
     /// No change may be lost or done by halves, and of two changes with one number only one may be done.
-    @Test func writersWhoRaceAreDoneOneAfterTheOther() throws {
+    @Test("of racing writers are done one after the other, each once and whole")
+    func racing() throws {
         let address = try Server.shared().makeDatabase()
         let (writers, each) = (4, 40)
         let running = (0..<writers).map { writer in
@@ -54,7 +56,8 @@ import Testing
     }
 
     /// A writer that stands still after its read holds up nobody, and comes too late.
-    @Test func aWriterThatIsStoppedHoldsNobodyUp() throws {
+    @Test("of a writer that stands still hold nobody up, and come too late")
+    func stoppedWriter() throws {
         let address = try Server.shared().makeDatabase()
         let slow = try PostgresEngine(address)
         let quick = try PostgresEngine(address)
@@ -78,7 +81,8 @@ import Testing
     }
 
     /// The connection ends while the change waits at the server.
-    @Test func aChangeWhoseAnswerIsLostIsDoneOnce() throws {
+    @Test("whose answer is lost are done once")
+    func lostAnswer() throws {
         let address = try Server.shared().makeDatabase()
         #expect(try CatalogTests.add(try PostgresEngine(address), writer: 1) == 1)
         let other = try Other(address)
@@ -97,7 +101,8 @@ import Testing
         #expect(try PostgresEngine(address).all(.project).map(\.key) == ["1", "2"])
     }
 
-    @Test func ofManyWhoPutASecretOneIsBelievedByAll() throws {
+    @Test("that put a secret at once leave one, which all writers believe")
+    func oneSecret() throws {
         let address = try Server.shared().makeDatabase()
         let running = (0..<8).map { writer in
             Running {
@@ -110,7 +115,8 @@ import Testing
     }
 
     /// Writers begin clusters of two sizes at once on one database: one cluster comes out, whole.
-    @Test func partitionsAreMadeByOne() throws {
+    @Test("that begin clusters of two sizes at once leave one cluster, whole")
+    func partitionsAreMadeByOne() throws {
         let address = try Server.shared().makeDatabase()
         let running = [3, 8, 3, 8].map { count in
             Running { () throws -> Int in

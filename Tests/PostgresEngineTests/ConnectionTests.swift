@@ -111,8 +111,9 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     }
 }
 
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct ConnectionTests {
-    @Test func connectionsThatAreCutMidAppendLeaveOutcomesThatTheJournalBearsOut() throws {
+@Suite("Connections to PostgreSQL", .enabled(if: Server.isInstalled, Server.missing)) struct ConnectionTests {
+    @Test("that are cut in mid-append leave outcomes that the journal bears out")
+    func cutMidAppend() throws {
         let writer = try appendThrough(try Server.shared().makeDatabase(), last: 1500, each: 1...20) {
             other in
             try other.run(
@@ -126,7 +127,8 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     }
 
     /// A server process that dies makes the whole server start again from its log.
-    @Test func serverProcessesThatAreKilledLeaveOutcomesThatTheJournalBearsOut() throws {
+    @Test("to server processes that are killed leave outcomes that the journal bears out")
+    func killedProcesses() throws {
         let server = try Server()
         let writer = try appendThrough(server.connection("postgres"), last: 800, each: 60...160) { other in
             let pids = try other.run("SELECT pid FROM pg_stat_activity WHERE application_name = 'tidecast'")
@@ -139,7 +141,8 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
         #expect(writer.unknown > 0)
     }
 
-    @Test func aConnectionThatEndedWhileNothingWasAskedIsMadeAgainUnseen() throws {
+    @Test("that end while nothing is asked are made again unseen")
+    func idleEnd() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -157,7 +160,8 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
 
     /// A server process stands still with its connection open: the append's outcome is unknown, and another
     /// connection settles it.
-    @Test func aFrozenServerIsNotWaitedForWithoutEnd() throws {
+    @Test("to a frozen server are not waited for without end")
+    func frozenServer() throws {
         let database = try Server.shared().makeDatabase()
         let session = try begin(try PostgresEngine(database))
         var options = PostgresEngine.Options()
@@ -187,7 +191,8 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
         #expect(engine.failure == nil)
     }
 
-    @Test func aServerThatIsGoneRefusesAndIsFoundAgain() throws {
+    @Test("to a server that is gone refuse, and find the server again")
+    func goneServer() throws {
         let server = try Server()
         let engine = try PostgresEngine(server.connection("postgres"))
         var writer = Writer(engine: engine, session: try begin(engine))
@@ -207,7 +212,8 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
         #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max).count == 3)
     }
 
-    @Test func takingIsRepeatedWhereItsAnswerIsLost() throws {
+    @Test("that end during a take are made again, and the take is done once")
+    func repeatedTake() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         _ = try begin(engine, partitions: 1)

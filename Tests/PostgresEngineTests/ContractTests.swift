@@ -4,13 +4,14 @@ import Model
 import PostgresEngine
 import Testing
 
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct ContractTests {
-    @Test(arguments: EngineContract.rules)
+@Suite("The engine on PostgreSQL", .enabled(if: Server.isInstalled, Server.missing)) struct ContractTests {
+    @Test("keeps the contract of engines", arguments: EngineContract.rules)
     func postgresKeepsTheContract(rule: EngineContract.Rule) throws {
         try rule.check(try newEngine())
     }
 
-    @Test func leasesMoveWhileTheyAreRenewed() throws {
+    @Test("moves a lease with each renewal, and ends it with a fence")
+    func leases() throws {
         let engine = try newEngine()
         let first = try engine.beginSession(node: "a")
         let second = try engine.beginSession(node: "b")
@@ -27,7 +28,8 @@ import Testing
         #expect(throws: EngineError.self) { try engine.renewLease(first, info: long) }
     }
 
-    @Test func aPartitionIsGivenUpByItsOwnerAlone() throws {
+    @Test("lets a partition's owner alone give the partition up")
+    func givenUp() throws {
         let engine = try newEngine()
         let owner = try begin(engine)
         let other = try engine.beginSession(node: "b")

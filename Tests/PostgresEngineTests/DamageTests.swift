@@ -6,7 +6,7 @@ import Model
 import PostgresEngine
 import Testing
 
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct DamageTests {
+@Suite("What is stored on PostgreSQL", .enabled(if: Server.isInstalled, Server.missing)) struct DamageTests {
     private func isCorrupt(_ body: () throws -> Void) -> Bool {
         do {
             try body()
@@ -18,7 +18,8 @@ import Testing
         }
     }
 
-    @Test func aBitThatFlippedInAPayloadIsNotReadAsTruth() throws {
+    @Test("is not read as truth where a bit of a payload has flipped")
+    func flippedBit() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -44,7 +45,8 @@ import Testing
         #expect(try engine.read(p(0), from: Sequence(2), bytesMax: .max) == rows)
     }
 
-    @Test func aRowInAnothersPlaceIsFound() throws {
+    @Test("is corrupt where a row stands in another's place")
+    func misplaced() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -54,7 +56,8 @@ import Testing
         #expect(isCorrupt { _ = try engine.read(p(0), from: Sequence(2), bytesMax: .max) })
     }
 
-    @Test func aDamagedSnapshotOrCatalogIsCorrupt() throws {
+    @Test("is corrupt where a snapshot, the catalog or a partition's row is damaged or gone")
+    func damagedTables() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -72,7 +75,8 @@ import Testing
         #expect(isCorrupt { _ = try engine.partitions() })
     }
 
-    @Test func aSnapshotOfManyChunksComesBackAndLeavesNothingBehind() throws {
+    @Test("comes back from a snapshot of many chunks, and leaves none of them behind")
+    func manyChunks() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -99,7 +103,8 @@ import Testing
         #expect(try count(1) == "1")
     }
 
-    @Test func aSnapshotOfBeforeIsRead() throws {
+    @Test("is read where a former build wrote the snapshot")
+    func aSnapshotOfBeforeIsRead() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -113,7 +118,8 @@ import Testing
         #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [1, 2, 3])
     }
 
-    @Test func whatIsFarTooLargeOrSmallIsRefused() throws {
+    @Test("has bounds: what is far too large or too small is refused")
+    func sizeBounds() throws {
         let engine = try newEngine()
         let session = try begin(engine)
         let zero = Row(partition: p(0), sequence: .zero, payload: [])
@@ -137,7 +143,8 @@ import Testing
         #expect(try engine.look(p(0), Sequence(.max)) == nil)
     }
 
-    @Test func aLongJournalIsReadInPagesAndWhole() throws {
+    @Test("is read in pages where the journal is long, and whole")
+    func longJournal() throws {
         let engine = try newEngine()
         let session = try begin(engine, partitions: 1)
         let rows = try (2...6000).map { try row(0, $0, bytes: 20) }
@@ -156,7 +163,8 @@ import Testing
         #expect(try engine.read(p(0), from: Sequence(6001), bytesMax: .max) == large)
     }
 
-    @Test func leasesMoveAndSessionsAreListed() throws {
+    @Test("lists the living sessions with leases that move")
+    func sessionsListed() throws {
         let engine = try newEngine()
         let first = try engine.beginSession(node: "b")
         let second = try engine.beginSession(node: "a")

@@ -7,8 +7,9 @@ import PostgresEngine
 import Synchronization
 import Testing
 
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct FenceTests {
-    @Test func nothingGoesInAfterAFence() throws {
+@Suite("A fence on PostgreSQL", .enabled(if: Server.isInstalled, Server.missing)) struct FenceTests {
+    @Test("lets nothing in after it, and what was in was acknowledged")
+    func nothingGoesInAfterAFence() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine, partitions: 4)
@@ -41,7 +42,8 @@ import Testing
         }
     }
 
-    @Test func ofManyThatBeginANodesSessionAtOnceOneLivesAndItIsTheLatest() throws {
+    @Test("leaves the latest of many sessions that a node begins at once")
+    func oneLives() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let beginners = (0..<4).map { _ in
@@ -59,7 +61,8 @@ import Testing
         #expect(leases.first?.first.flatMap { Int($0) } ?? 99 < 8, "leases of the long dead are gone")
     }
 
-    @Test func aSessionWhoseLeaseHasMovedIsNotFenced() throws {
+    @Test("leaves a session alone whose lease has moved")
+    func movedLease() throws {
         let engine = try newEngine()
         let session = try begin(engine)
         _ = try engine.renewLease(session)
@@ -74,7 +77,8 @@ import Testing
 
     /// A fence that finds another counter must not wait for the session's row: each append of the living
     /// session holds the row's lock.
-    @Test func aFenceThatFindsAnotherCounterTakesNoLock() throws {
+    @Test("takes no lock where it finds another counter")
+    func noLock() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -88,7 +92,10 @@ import Testing
     }
 
     /// A fence waits for the lease's row, and then looks at the row again.
-    @Test(arguments: ["COMMIT", "ROLLBACK"]) func aFenceWaitsForARenewalUnderWay(end: String) throws {
+    @Test(
+        "waits for a renewal under way, and spares a session that has renewed",
+        arguments: ["COMMIT", "ROLLBACK"])
+    func renewalUnderWay(end: String) throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -104,7 +111,8 @@ import Testing
 
     /// The renewal waits behind the fence and goes through, but the tables read after it have no such
     /// session.
-    @Test func aLookUnderALeaseThatWasFencedMeanwhileIsNone() throws {
+    @Test("makes a look void whose lease was fenced meanwhile")
+    func fencedLook() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -124,13 +132,14 @@ import Testing
         #expect(counters == [["1"]], "the renewal itself went through")
     }
 
-    @Test func anAppendWaitsForALockNoLongerThanItIsTold() throws {
+    @Test("waits for a lock no longer than it is told, and so does an append")
+    func lockWait() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
         let other = try Other(database)
         try other.run("BEGIN; SELECT * FROM tidecast.session FOR UPDATE")
-        let sentence = "a lock of the database was not to be had in time"
+        let sentence = "the database did not grant a lock in time"
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         #expect(outcome == .refused(sentence))
         #expect(throws: EngineError.refused(sentence)) { try engine.fence(session) }
@@ -142,7 +151,8 @@ import Testing
         #expect(again == .rows([.appended]))
     }
 
-    @Test func anAppendThatMeetsAnUnfinishedRowOfAnotherIsRefused() throws {
+    @Test("an append that meets another session's unfinished row is refused whole")
+    func unfinishedRow() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -157,7 +167,8 @@ import Testing
         #expect(try engine.look(p(0), Sequence(2)) == BatchID(77))
     }
 
-    @Test func aFenceThatWaitsInTheMiddleOfAnAppendIsSeenByTheNext() throws {
+    @Test("is seen by an append that waited behind it")
+    func midAppend() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         let session = try begin(engine)
@@ -175,7 +186,8 @@ import Testing
         #expect(try engine.look(p(0), Sequence(2)) == nil)
     }
 
-    @Test func takersRaceAndEachEpochHasOneOwner() throws {
+    @Test("lets takers race, and each epoch has one owner")
+    func takersRace() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
         try engine.fence(try begin(engine, partitions: 1))

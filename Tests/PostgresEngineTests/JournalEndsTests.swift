@@ -6,7 +6,8 @@ import Testing
 @testable import PostgresEngine
 
 /// A database that acknowledged more than it has: an old copy of its disk, on the same timeline.
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct JournalEndsTests {
+@Suite("A database that went back on its timeline", .enabled(if: Server.isInstalled, Server.missing))
+struct JournalEndsTests {
     private let address: String
     private let other: Other
 
@@ -31,7 +32,8 @@ import Testing
         try other.value("SELECT count(*) FROM tidecast.journal WHERE partition = 0")
     }
 
-    @Test func nothingIsWrittenBehindAHole() throws {
+    @Test("gets nothing written behind the hole")
+    func hole() throws {
         let (engine, session) = try engine()
         try other.run("DELETE FROM tidecast.journal WHERE partition = 0 AND sequence > 3")
         try endConnections(other)
@@ -52,7 +54,8 @@ import Testing
         #expect(try PostgresEngine(address).lastSequence(p(0)) == Sequence(3))
     }
 
-    @Test func allConnectionsOfAProcessKnowIt() throws {
+    @Test("is known to all connections of a process")
+    func sharedEnds() throws {
         var options = PostgresEngine.Options()
         options.ends = JournalEnds()
         let one = try PostgresEngine(address, options: options)
@@ -66,7 +69,8 @@ import Testing
 
     /// A node's note of a loss begins a new generation, and stops processes that wrote nothing and would not
     /// see it.
-    @Test func whoSeesItTellsAllOthers() throws {
+    @Test("is told to all other nodes by the one that sees it")
+    func whoSeesItTellsAllOthers() throws {
         let (engine, session) = try engine()
         let idle = try PostgresEngine(address)
         let before = try #require(try idle.past())
@@ -77,7 +81,7 @@ import Testing
         for _ in 0..<2 {
             #expect(engine.append(session: session, batch: BatchID(5), rows: [try row(0, 5)]).isUnknown)
         }
-        #expect(sentence { _ = try idle.partitions() }.contains("as another node has seen"))
+        #expect(sentence { _ = try idle.partitions() }.contains("as another node has noted"))
         let next = try PostgresEngine(address)
         let after = try #require(try next.past())
         #expect(after.mayLack(before) && after.timeline == before.timeline)
@@ -88,7 +92,8 @@ import Testing
         #expect(sentence { _ = try PostgresEngine(address, options: options) }.contains("went back"))
     }
 
-    @Test func whatWasTrimmedMeanwhileIsNotMissed() throws {
+    @Test("is not one whose records were trimmed meanwhile")
+    func trimmed() throws {
         let (engine, session) = try engine()
         try other.run("UPDATE tidecast.partition SET floor = 5 WHERE id = 0")
         try other.run("DELETE FROM tidecast.journal WHERE partition = 0")

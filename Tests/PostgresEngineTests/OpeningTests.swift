@@ -6,8 +6,10 @@ import Testing
 
 @testable import PostgresEngine
 
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct OpeningTests {
-    @Test func whatWasWrittenIsThereAfterReopening() throws {
+@Suite("Opening a database on PostgreSQL", .enabled(if: Server.isInstalled, Server.missing))
+struct OpeningTests {
+    @Test("finds what was written before")
+    func reopening() throws {
         let address = try Server.shared().makeDatabase()
         do {
             let engine = try PostgresEngine(address)
@@ -22,7 +24,8 @@ import Testing
         #expect(try engine.get(.setting, key: "x") == [9])
     }
 
-    @Test func aNewerSchemaIsRefusedWithWhatToDo() throws {
+    @Test("refuses a newer schema with what to do, also when it connects again")
+    func newerSchema() throws {
         let address = try Server.shared().makeDatabase()
         let open = try PostgresEngine(address)
         let other = try Other(address)
@@ -38,7 +41,8 @@ import Testing
         #expect(try open.partitions().isEmpty)
     }
 
-    @Test func anotherProgramsSchemaIsRefusedAndLeftAlone() throws {
+    @Test("refuses another program's schema, and leaves it alone")
+    func foreignSchema() throws {
         let address = try Server.shared().makeDatabase()
         let other = try Other(address)
         try other.run("CREATE SCHEMA tidecast; CREATE TABLE tidecast.theirs (x int)")
@@ -47,12 +51,14 @@ import Testing
         #expect(try other.run("SELECT * FROM tidecast.theirs").isEmpty)
     }
 
-    @Test func aDatabaseOfAnotherEncodingIsRefused() throws {
+    @Test("refuses a database of another encoding")
+    func encoding() throws {
         let address = try Server.shared().makeDatabase("ENCODING 'LATIN1' LOCALE 'C'")
         #expect(sentence { _ = try PostgresEngine(address) }.contains("ENCODING 'UTF8'"))
     }
 
-    @Test func manyThatOpenAnEmptyDatabaseAtOnceMakeTheTablesOnce() throws {
+    @Test("makes the tables once where many open an empty database at once")
+    func manyAtOnce() throws {
         let address = try Server.shared().makeDatabase()
         let openers = (0..<6).map { index in
             Running {
@@ -65,7 +71,8 @@ import Testing
         #expect(rows.count == 3 && Set(rows.map(\.history)).count == 1)
     }
 
-    @Test func aServerThatIsNotThereIsRefusedWithASentence() {
+    @Test("refuses a server that is not there with a sentence")
+    func noServer() {
         let nobody = sentence { _ = try PostgresEngine("host=127.0.0.1 port=1 dbname=x") }
         #expect(nobody.hasPrefix("cannot reach the database: "), "\(nobody)")
         let nonsense = sentence { _ = try PostgresEngine("nonsense=1") }
@@ -73,7 +80,8 @@ import Testing
         #expect(!nonsense.contains("\n"))
     }
 
-    @Test func theRolesOwnSettingsDoNotWeakenCommits() throws {
+    @Test("keeps commits as durable as asked for, whatever the database's own settings")
+    func roleSettings() throws {
         let address = try Server.shared().makeDatabase()
         let other = try Other(address)
         let name = try other.value("SELECT current_database()")
@@ -88,7 +96,8 @@ import Testing
         _ = try begin(engine)
     }
 
-    @Test func aMissingStandbyIsSaidWhereOneIsDemanded() throws {
+    @Test("says that a standby is missing where one is demanded")
+    func missingStandby() throws {
         let address = try Server.shared().makeDatabase()
         var options = PostgresEngine.Options()
         options.demandsStandby = true
@@ -116,7 +125,7 @@ func endConnections(_ other: Other) throws {
 }
 
 /// How the engine judges the settings that the database reports.
-@Suite struct SettingsTests {
+@Suite("The settings that a database reports") struct SettingsTests {
     private let good = PostgresSettings(
         synchronousCommit: "on", fsync: true, synchronousStandbyNames: "ANY 1 (a, b)", timeline: 3,
         systemIdentifier: 7, serverVersion: 150_018, isInRecovery: false)
@@ -127,7 +136,8 @@ func endConnections(_ other: Other) throws {
         return settings
     }
 
-    @Test func commitsThatAreLessDurableThanAskedForAreSeen() {
+    @Test("are refused where commits are less durable than asked for")
+    func weakCommits() {
         var options = PostgresEngine.Options()
         options.demandsStandby = true
         #expect(good.weakness(asked: options) == nil)
@@ -140,7 +150,8 @@ func endConnections(_ other: Other) throws {
         #expect(changed { $0.synchronousStandbyNames = "" }.weakness(asked: options) != nil)
     }
 
-    @Test func anotherDatabaseAndAnOlderTimelineAreSeen() {
+    @Test("show another database, an older timeline, and a failover that may lose records")
+    func contradictions() {
         #expect(good.contradiction(to: good) == nil)
         #expect(changed { $0.timeline = 4 }.contradiction(to: good) == nil)
         var alone = good

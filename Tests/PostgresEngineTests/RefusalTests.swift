@@ -7,7 +7,7 @@ import Testing
 
 /// The server's errors, and the outcomes that the engine makes of them. A trigger gives the error of a full
 /// disk.
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct RefusalTests {
+@Suite("An error of PostgreSQL", .enabled(if: Server.isInstalled, Server.missing)) struct RefusalTests {
     private let database: String
     private let engine: PostgresEngine
     private let session: SessionID
@@ -42,8 +42,10 @@ import Testing
         engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2), try row(1, 2)])
     }
 
-    @Test(arguments: ["53100", "53200", "53300", "40001", "40P01", "57014", "58030", "26000", "25006"])
-    func anErrorRollsAllBackAndTheEngineGoesOn(state: String) throws {
+    @Test(
+        "rolls all of an append back, and the engine goes on",
+        arguments: ["53100", "53200", "53300", "40001", "40P01", "57014", "58030", "26000", "25006"])
+    func rolledBack(state: String) throws {
         try fail(with: state)
         let outcome = try append()
         #expect(outcome.isRefused, "\(outcome)")
@@ -55,14 +57,15 @@ import Testing
     }
 
     /// The server has sent the rows of its answer before the error.
-    @Test func anErrorAtTheCommitItselfIsNotTakenForSuccess() throws {
+    @Test("is not taken for success where it comes at the commit itself")
+    func commitFails() throws {
         try fail(with: "53100", atCommit: true)
         #expect(try append() == .refused("the database's disk is full"))
         #expect(try engine.look(p(0), Sequence(2)) == nil)
     }
 
-    @Test(arguments: ["40003", "08007"])
-    func anErrorThatLeavesTheTransactionOpenIsUnknown(state: String) throws {
+    @Test("leaves the outcome unknown where it leaves the transaction open", arguments: ["40003", "08007"])
+    func openTransaction(state: String) throws {
         try fail(with: state)
         #expect(try append().isUnknown)
         #expect(engine.failure == nil)
@@ -70,14 +73,16 @@ import Testing
         #expect(try append() == .rows([.appended, .appended]))
     }
 
-    @Test func aDatabaseThatSaysItIsDamagedIsNotTrusted() throws {
+    @Test("ends the engine where it says that the database is damaged")
+    func damaged() throws {
         try fail(with: "XX001")
         #expect(try append().isUnknown)
         #expect(engine.failure == "the database is damaged: planted")
         #expect(sentence { _ = try engine.isAlive(session) } == "the database is damaged: planted")
     }
 
-    @Test func anOrdinaryRoleIsEnoughAndTooManyConnectionsAreRefused() throws {
+    @Test("does not meet an ordinary role before it has too many connections")
+    func ordinaryRole() throws {
         let name = try other.value("SELECT current_database()")
         try other.run("CREATE ROLE \(name) LOGIN CONNECTION LIMIT 1")
         try other.run("GRANT CREATE ON DATABASE \(name) TO \(name); DROP SCHEMA tidecast CASCADE")

@@ -7,7 +7,8 @@ import Synchronization
 import Testing
 
 /// The meaning of "durable" where commits wait for a standby. Each test has servers of its own.
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct ReplicationTests {
+@Suite("Commits that wait for a standby", .enabled(if: Server.isInstalled, Server.missing))
+struct ReplicationTests {
     private let waiting = """
         SELECT count(*) > 0 FROM pg_stat_activity
         WHERE application_name = 'tidecast' AND wait_event = 'SyncRep'
@@ -18,7 +19,8 @@ import Testing
         try other.run("SELECT pg_reload_conf()")
     }
 
-    @Test func anAppendOfNoRowsWaitsForTheStandbyLikeAnyOther() throws {
+    @Test("include appends of no rows")
+    func noRows() throws {
         let server = try Server()
         let database = server.connection("postgres")
         let session = try begin(try PostgresEngine(database))
@@ -43,8 +45,9 @@ import Testing
     }
 
     /// The server then answers success, with a warning that the commit is not replicated.
-    @Test(arguments: ["pg_cancel_backend", "pg_terminate_backend"])
-    func aCommitWhoseWaitIsCutShortIsUnknown(by function: String) throws {
+    @Test(
+        "are unknown where the wait is cut short", arguments: ["pg_cancel_backend", "pg_terminate_backend"])
+    func cutShort(by function: String) throws {
         let server = try Server()
         let database = server.connection("postgres")
         let session = try begin(try PostgresEngine(database))
@@ -76,7 +79,8 @@ import Testing
         try writer.put(sequence + 1)
     }
 
-    @Test func afterAFailoverWhatWasAcknowledgedIsThereAndTheOldPrimaryIsNotTrusted() throws {
+    @Test("are there after a failover, and the old primary is not trusted")
+    func failover() throws {
         let primary = try Server()
         let standby = try Server(standbyOf: primary)
         let other = try Other(primary.connection("postgres"))
@@ -111,7 +115,8 @@ import Testing
 
     /// Without a synchronous standby a failover may have lost acknowledged records: the engine must write
     /// nothing that this process believes into the new past.
-    @Test func afterAFailoverThatMayHaveLostSomethingTheEngineGivesUp() throws {
+    @Test("are not believed after a failover that may have lost some: the engine gives up")
+    func lossyFailover() throws {
         let primary = try Server()
         let standby = try Server(standbyOf: primary)
         let other = try Other(primary.connection("postgres"))
@@ -134,7 +139,8 @@ import Testing
         #expect(try next.past()?.mayLack(before) == true)
     }
 
-    @Test func anotherDatabaseBehindTheSameNameIsNotTrusted() throws {
+    @Test("end where another database answers under the same name")
+    func otherDatabase() throws {
         let one = try Server()
         let two = try Server()
         let engine = try PostgresEngine(
@@ -147,7 +153,8 @@ import Testing
         #expect(sentence { _ = try engine.partitions() }.contains("another database answers"))
     }
 
-    @Test func aServerThatDoesNotSyncIsRefusedAndLaterIsNotTrusted() throws {
+    @Test("are refused on a server that does not sync, also where it stops later")
+    func noSync() throws {
         let server = try Server(settings: ["fsync": "off"])
         let database = server.connection("postgres")
         #expect(sentence { _ = try PostgresEngine(database) }.contains("fsync = off"))

@@ -63,10 +63,11 @@ private struct Two {
     }
 }
 
-@Suite(.enabled(if: Server.isInstalled, Server.missing)) struct SpreadTests {
+@Suite("A cluster over two databases", .enabled(if: Server.isInstalled, Server.missing)) struct SpreadTests {
     /// The home alone is restored from a copy that is older than session 1. Its next session would have that
     /// number, which in the other database is another node's, lives, and owns partitions.
-    @Test func sessionsOfARestoredHomeAreNobodyElses() throws {
+    @Test("never gives a session of a restored home a number of another node")
+    func restoredHome() throws {
         let two = try Two()
         let first = try two.begin("a")
         #expect(try two.takeAll(two.other, by: first) == [Epoch(1), Epoch(1)])
@@ -88,7 +89,8 @@ private struct Two {
         #expect(try home.beginSession(node: "c") > next, "never back")
     }
 
-    @Test func eachDatabaseHasItsOwnPartitionsAndTakesNoOthers() throws {
+    @Test("has its own partitions in each database, which takes no others")
+    func ownPartitions() throws {
         let two = try Two()
         #expect(try two.home.partitions().map(\.id) == [p(0), p(2), p(4)])
         #expect(try two.other.partitions().map(\.id) == [p(1), p(3)])
@@ -108,7 +110,8 @@ private struct Two {
         #expect(throws: EngineError.self) { try two.home.lastSequence(p(1)) }
     }
 
-    @Test func aSessionIsBegunAtHomeAndRegisteredElsewhere() throws {
+    @Test("begins a session at home, and registers it elsewhere")
+    func homeSession() throws {
         let two = try Two()
         #expect(throws: EngineError.self) { try two.other.beginSession(node: "a") }
         let first = try two.home.beginSession(node: "a")
@@ -134,7 +137,8 @@ private struct Two {
         #expect(try two.other.isAlive(third))
     }
 
-    @Test func whoWasFencedBeforeItWasKnownStaysDead() throws {
+    @Test("leaves a session dead that was fenced before it was known")
+    func fencedUnknown() throws {
         let two = try Two()
         let session = try two.home.beginSession(node: "a")
         try two.home.fence(session)
@@ -147,7 +151,8 @@ private struct Two {
 
     /// A fence in one database does not count in the other: an owner must be dead in the partition's
     /// database.
-    @Test func aPartitionIsTakenWhenItsOwnerIsDeadInItsOwnDatabase() throws {
+    @Test("lets a partition be taken when its owner is dead in the partition's database")
+    func ownDatabase() throws {
         let two = try Two()
         let owner = try two.begin("a")
         let heir = try two.begin("b")
@@ -163,7 +168,8 @@ private struct Two {
         #expect(try two.other.read(p(1), from: Sequence(2), bytesMax: .max).count == 2)
     }
 
-    @Test func aDatabaseThatIsGoneHindersOnlyThePartitionsInIt() throws {
+    @Test("misses only the partitions of a database that is gone")
+    func goneDatabase() throws {
         let two = try Two()
         let owner = try two.begin("a")
         let heir = try two.begin("b")
@@ -185,7 +191,8 @@ private struct Two {
         #expect(try two.takeAll(two.other, by: heir) == [Epoch(2), Epoch(2)])
     }
 
-    @Test func aDatabaseThatIsAnotherIsToldAndLeftAlone() throws {
+    @Test("tells a database that is another, and leaves it alone")
+    func wrongDatabase() throws {
         let two = try Two()
         #expect(try two.lazy().partitions().count == 2)
         let strange = try two.lazy { options in
@@ -209,14 +216,15 @@ private struct Two {
     }
 
     /// An engine must not write to a database that may lack records which the cluster knew at its last look.
-    @Test func aPastThatMayLackSomethingIsNotTrusted() throws {
+    @Test("does not trust a database whose past may lack something")
+    func lackingPast() throws {
         let two = try Two()
         let past = try #require(try two.other.past())
         #expect(try two.lazy { $0.knownPast = past }.partitions().count == 2)
         var later = past
         later.timeline += 1
         let lazy = try two.lazy { $0.knownPast = later }
-        #expect(sentence { _ = try lazy.partitions() }.contains("is not the one of before"))
+        #expect(sentence { _ = try lazy.partitions() }.contains("its last records may be lost"))
         #expect(lazy.failure != nil)
     }
 }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Quotas
 
-@Suite struct DeviceLimiterTests {
+@Suite("The limits of a device") struct DeviceLimiterTests {
     let partition = PartitionID(3)
 
     @Test("a device gets 240 a minute and 5,000 an hour, each by its own bucket")
@@ -11,18 +11,18 @@ import Testing
         var limiter = DeviceLimiter()
         var now = at(.seconds(10))
         let device = DeviceIndex(1)
-        for _ in 0..<240 { expect(limiter.take(partition, device, .standard, now: now) == nil) }
-        let refusal = limiter.take(partition, device, .standard, now: now)
+        for _ in 0..<240 { expect(limiter.take(partition, device, within: .standard, now: now) == nil) }
+        let refusal = limiter.take(partition, device, within: .standard, now: now)
         expect(refusal == QuotaRefusal(kind: .deviceMinute, limit: 240, retryDelay: .milliseconds(250)))
-        expect(limiter.take(partition, DeviceIndex(2), .standard, now: now) == nil)
-        expect(limiter.take(PartitionID(4), device, .standard, now: now) == nil)
+        expect(limiter.take(partition, DeviceIndex(2), within: .standard, now: now) == nil)
+        expect(limiter.take(PartitionID(4), device, within: .standard, now: now) == nil)
         now = now.advanced(by: .milliseconds(250))
-        expect(limiter.take(partition, device, .standard, now: now) == nil)
-        expect(limiter.take(partition, device, .standard, now: now) != nil)
+        expect(limiter.take(partition, device, within: .standard, now: now) == nil)
+        expect(limiter.take(partition, device, within: .standard, now: now) != nil)
         var sent = 241
         for _ in 0..<200_000 {
             now = now.advanced(by: .milliseconds(250))
-            guard let refusal = limiter.take(partition, device, .standard, now: now) else {
+            guard let refusal = limiter.take(partition, device, within: .standard, now: now) else {
                 sent += 1
                 continue
             }
@@ -61,7 +61,7 @@ import Testing
                             burst: UInt64(limits.devicePerHour)))
                 )
             let free = twin.0.free(now) >= 60_000_000_000 && twin.1.free(now) >= 3_600_000_000_000
-            let refusal = limiter.take(partition, DeviceIndex(UInt32(device)), limits, now: at(now))
+            let refusal = limiter.take(partition, DeviceIndex(UInt32(device)), within: limits, now: at(now))
             expect((refusal == nil) == free, "seed 21 step \(step)")
             if refusal == nil {
                 expect(twin.0.take(1, now))
@@ -75,7 +75,8 @@ import Testing
         }
         for step in 0..<2_000 {
             now += .seconds(3600)
-            _ = limiter.take(partition, DeviceIndex(UInt32(1_000_000 + step % 3)), small, now: at(now))
+            let other = DeviceIndex(UInt32(1_000_000 + step % 3))
+            _ = limiter.take(partition, other, within: small, now: at(now))
         }
         expect(limiter.count <= 3)
     }
@@ -88,7 +89,8 @@ import Testing
         for round in 0..<3 {
             for device in 0..<1_000 as Range<UInt32> {
                 expect(
-                    limiter.take(partition, DeviceIndex(device), .standard, now: at(UInt64(round) + 1)) == nil
+                    limiter.take(
+                        partition, DeviceIndex(device), within: .standard, now: at(UInt64(round) + 1)) == nil
                 )
             }
         }
@@ -99,7 +101,7 @@ import Testing
     func nothing() {
         var limiter = DeviceLimiter()
         let limits = QuotaLimits(devicePerMinute: 0, devicePerHour: 0)
-        expect(limiter.take(partition, DeviceIndex(0), limits, now: at(0))?.kind == .deviceMinute)
+        expect(limiter.take(partition, DeviceIndex(0), within: limits, now: at(0))?.kind == .deviceMinute)
         expect(limiter.count == 0)
     }
 }

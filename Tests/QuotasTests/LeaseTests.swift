@@ -18,7 +18,7 @@ struct OneNode {
         self.now = now
         spenders = (0..<count).map { QuotaSpender(SpenderID(UInt64($0) + 1)) }
         wakes = Array(repeating: nil, count: count)
-        grantor.open(project, limits, epoch: Epoch(1), beginning, now: now)
+        grantor.open(project, limits, epoch: Epoch(1), beginning: beginning, now: now)
     }
 
     /// Takes tokens, and waits where the spender says so. Returns the number admitted, or the refusal.
@@ -27,7 +27,7 @@ struct OneNode {
     ) {
         for _ in 0..<3 {
             var effects: [QuotaSpender.Effect] = []
-            let answer = spenders[number].take(count, kind, project, now: now, into: &effects)
+            let answer = spenders[number].take(count, kind, of: project, now: now, into: &effects)
             carryOut(effects, number)
             switch answer {
             case .admitted(let admitted): return (admitted, nil)
@@ -72,7 +72,7 @@ struct OneNode {
     }
 }
 
-@Suite struct LeaseTests {
+@Suite("Leases of quotas") struct LeaseTests {
     @Test(
         "fcm-wire row 46: 600,000 sends at once pass on a node of two loops, the next does not, then 10,000 a second"
     )
@@ -205,7 +205,7 @@ struct OneNode {
         node.grantor.authority = node.now
         node.pass(.milliseconds(300))
         var effects: [QuotaSpender.Effect] = []
-        let answer = node.spenders[0].take(1, .sends, node.project, now: node.now, into: &effects)
+        let answer = node.spenders[0].take(1, .sends, of: node.project, now: node.now, into: &effects)
         guard case .wait = answer else {
             Issue.record("\(answer)")
             return
@@ -231,7 +231,7 @@ struct OneNode {
         var node = OneNode(.standard)
         _ = node.grantor.close(node.project, now: node.now)
         var effects: [QuotaSpender.Effect] = []
-        _ = node.spenders[0].take(1, .sends, node.project, now: node.now, into: &effects)
+        _ = node.spenders[0].take(1, .sends, of: node.project, now: node.now, into: &effects)
         guard case .request(var request)? = effects.first else {
             Issue.record("no request")
             return

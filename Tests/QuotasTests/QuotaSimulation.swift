@@ -4,7 +4,7 @@ import Testing
 @testable import Quotas
 
 /// Fault rows 53 and 54, and G6: seeded runs of whole worlds, judged by a checker that sees admissions only.
-@Suite struct QuotaSimulation {
+@Suite("Quotas in simulated worlds") struct QuotaSimulation {
     static func options(_ seed: UInt64) -> QuotaWorld.Options {
         var random = SeededGenerator(seed: seed)
         var options = QuotaWorld.Options()

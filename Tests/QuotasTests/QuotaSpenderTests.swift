@@ -3,12 +3,12 @@ import Testing
 
 @testable import Quotas
 
-@Suite struct QuotaSpenderTests {
+@Suite("A spender of quotas") struct QuotaSpenderTests {
     let project = ProjectNumber(1)
 
     func asked(_ spender: inout QuotaSpender, _ count: UInt64, now: UInt64) -> QuotaRequest? {
         var effects: [QuotaSpender.Effect] = []
-        _ = spender.take(count, .sends, project, now: at(now), into: &effects)
+        _ = spender.take(count, .sends, of: project, now: at(now), into: &effects)
         for case .request(let request) in effects { return request }
         return nil
     }
@@ -25,14 +25,14 @@ import Testing
 
     func take(_ spender: inout QuotaSpender, _ count: UInt64, now: UInt64) -> QuotaSpender.Answer {
         var effects: [QuotaSpender.Effect] = []
-        return spender.take(count, .sends, project, now: at(now), into: &effects)
+        return spender.take(count, .sends, of: project, now: at(now), into: &effects)
     }
 
     @Test("the first operation waits for its lease and is not refused")
     func firstWaits() throws {
         var spender = QuotaSpender(SpenderID(1))
         var effects: [QuotaSpender.Effect] = []
-        let answer = spender.take(3, .sends, project, now: at(5), into: &effects)
+        let answer = spender.take(3, .sends, of: project, now: at(5), into: &effects)
         #expect(answer == .wait(until: at(5 + QuotaBounds().patienceWithoutShare)))
         guard case .request(let request)? = effects.first else {
             Issue.record("no request")
@@ -86,7 +86,7 @@ import Testing
     func repeats() throws {
         var spender = QuotaSpender(SpenderID(1))
         var effects: [QuotaSpender.Effect] = []
-        _ = spender.take(1, .sends, project, now: at(0), into: &effects)
+        _ = spender.take(1, .sends, of: project, now: at(0), into: &effects)
         var requests: [QuotaRequest] = []
         while requests.count < 7 {
             var wake: MonotonicTime?
@@ -161,7 +161,7 @@ import Testing
         }
         for kind in QuotaKind.allCases {
             var effects: [QuotaSpender.Effect] = []
-            _ = spender.take(1, kind, ProjectNumber(0), now: at(0), into: &effects)
+            _ = spender.take(1, kind, of: ProjectNumber(0), now: at(0), into: &effects)
         }
     }
 
@@ -171,14 +171,14 @@ import Testing
         var effects: [QuotaSpender.Effect] = []
         var refused = 0
         for number in 1...UInt32(QuotaBounds().projectCountMax) + 10 {
-            let answer = spender.take(1, .sends, ProjectNumber(number), now: at(1), into: &effects)
+            let answer = spender.take(1, .sends, of: ProjectNumber(number), now: at(1), into: &effects)
             if case .refused = answer { refused += 1 }
         }
         #expect(refused == 10)
         for step in 1...220 as ClosedRange<UInt64> {
             spender.woke(now: at(.milliseconds(25) * step), into: &effects)
         }
-        let answer = spender.take(1, .sends, ProjectNumber(1 << 20), now: at(.seconds(6)), into: &effects)
+        let answer = spender.take(1, .sends, of: ProjectNumber(1 << 20), now: at(.seconds(6)), into: &effects)
         guard case .wait = answer else {
             Issue.record("\(answer)")
             return
@@ -200,9 +200,10 @@ import Testing
         #expect(!spender.leasedTokens[0].isActive)
         let now = spender.leasedTokens[0].inactiveSince
         let other = ProjectNumber(2)
-        let early = spender.take(1, .sends, other, now: now.advanced(by: bounds.share - 1), into: &effects)
+        let almost = now.advanced(by: bounds.share - 1)
+        let early = spender.take(1, .sends, of: other, now: almost, into: &effects)
         guard case .refused = early else { return #expect(Bool(false), "\(early)") }
-        let late = spender.take(1, .sends, other, now: now.advanced(by: bounds.share), into: &effects)
+        let late = spender.take(1, .sends, of: other, now: now.advanced(by: bounds.share), into: &effects)
         guard case .wait = late else { return #expect(Bool(false), "\(late)") }
     }
 

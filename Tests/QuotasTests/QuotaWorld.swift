@@ -95,7 +95,7 @@ struct QuotaWorld {
         if case .takeover(let until) = beginning {
             local = .takeover(grantedUntil: at(until.nanoseconds &+ grantorClock))
         }
-        fresh.open(project, limits, epoch: Epoch(epoch), local, now: at(now + grantorClock))
+        fresh.open(project, limits, epoch: Epoch(epoch), beginning: local, now: at(now + grantorClock))
         fresh.projects[project]?.accountings[0].plantedBug = options.accountingBug
         grantor = fresh
     }
@@ -185,7 +185,7 @@ struct QuotaWorld {
         var effects: [QuotaSpender.Effect] = []
         let shareBefore = spenders[number].machine.leasedTokens.first?.shareSpent ?? 0
         let answer = spenders[number].machine.take(
-            tokens, .sends, project, now: local(number), into: &effects)
+            tokens, .sends, of: project, now: local(number), into: &effects)
         switch answer {
         case .admitted(let count):
             history.append(Admission(at: now, count: count))

@@ -29,7 +29,7 @@ struct DumbBucket {
     }
 }
 
-@Suite struct TokenBucketTests {
+@Suite("A token bucket") struct TokenBucketTests {
     @Test("the bucket admits exactly what the promise allows, over 20,000 random histories")
     func twin() {
         var random = SeededGenerator(seed: 11)
@@ -124,7 +124,7 @@ struct DumbBucket {
     }
 }
 
-@Suite struct QuotaLimitsTests {
+@Suite("The limits of quotas") struct QuotaLimitsTests {
     @Test("the defaults are those of docs/api.md")
     func defaults() {
         let limits = QuotaLimits.standard

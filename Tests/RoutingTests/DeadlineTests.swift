@@ -3,10 +3,11 @@ import Testing
 
 @testable import Routing
 
-@Suite struct DeadlineTests {
+@Suite("A deadline") struct DeadlineTests {
     private func time(_ nanoseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
 
-    @Test func itIsPastFromItsMomentOn() {
+    @Test("is past from its moment on, and leaves a second for the handover")
+    func itIsPastFromItsMomentOn() {
         let deadline = Deadline(time(5_000_000_000))
         #expect(!deadline.isPast(now: time(4_999_999_999)) && deadline.isPast(now: time(5_000_000_000)))
         #expect(deadline.left(now: time(1_000_000_001)) == 2_999, "a second is for the handing over")
@@ -15,7 +16,8 @@ import Testing
     }
 
     /// The reader's clock has another zero, and the reader knows only a moment before the handing over.
-    @Test func aReaderIsNeverLaterThanTheWriter() {
+    @Test("is never later for its reader than for its writer")
+    func neverLater() {
         var random = SeededGenerator(seed: 11)
         for _ in 0..<10_000 {
             let offset = random.next(upperBound: UInt64.seconds(1_000_000))
@@ -33,7 +35,8 @@ import Testing
     }
 
     /// A request that has lain past its deadline is past it for every reader, however long the reader slept.
-    @Test func whatHasLainIsPast() {
+    @Test("is past for the reader of a request that has lain")
+    func whatHasLainIsPast() {
         let asked = time(10_000_000_000)
         let left = Deadline(asked.advanced(by: .seconds(25))).left(now: asked)
         let known = asked
@@ -43,7 +46,8 @@ import Testing
         #expect(!Deadline(left: left, after: known).isPast(now: asked.advanced(by: .seconds(23))))
     }
 
-    @Test func aMandateIsForOneOwnerAndForItsTime() {
+    @Test("guards a request together with an epoch: for one owner and for its time")
+    func mandate() {
         let requestGuard = RequestGuard(epoch: Epoch(5), deadline: Deadline(time(100)))
         #expect(requestGuard.standing(in: Epoch(5), now: time(99)) == .valid)
         for other in [4, 6] as [UInt64] {

@@ -48,9 +48,6 @@ struct GatewayLawTests {
 
     @Test("of its router are seen to be broken")
     func routing() throws {
-        func waiting(_ router: Router) throws -> UInt64 {
-            try #require(router.pending.numbers(upTo: .max).first { router.pending[$0]?.isWaiting ?? false })
-        }
         func asked(_ router: Router) throws -> UInt64 {
             try #require(
                 router.pending.numbers(upTo: .max).first { !(router.pending[$0]?.isWaiting ?? true) })
@@ -70,7 +67,7 @@ struct GatewayLawTests {
         }
         try isSeen("a request waits, and nobody asks it again") { router in
             let number = try asked(router)
-            router.pending[number]?.isWaiting = true
+            router.pending[number]?.phase = .waiting
         }
         try isSeen("a request waits, and nobody asks it again") { $0.waitingRequests = [:] }
         try isSeen("requests under way are counted wrongly") { $0.pending.count += 1 }
@@ -84,8 +81,8 @@ struct GatewayLawTests {
                 TopicName(checked: Array("a".utf8)), message, fanoutsMax: 1)
         }
         try isSeen("a change waits for other parts than are under way") { router in
-            let number = try waiting(router)
-            router.pending[number]?.kind = .whole(outcomes: [], partsLeft: 1)
+            let number = router.pending.add(Router.SplitChange(ticket: 9, outcomes: [], partsLeft: 1))
+            router.deadlines[router.deadlines.count - 1].upTo = number
         }
         try isSeen("operations wait for quota, and nobody wakes them") { router in
             let key = LineKey(project: ProjectNumber(4), kind: .sends)
@@ -163,8 +160,7 @@ struct GatewayLawTests {
             streams.listeners = [:]
             streams.members = [:]
         }
-        isSeen("pushes find stream 1, which is behind") { $0.streams[1]?.isBehind = true }
-        isSeen("stream 1 waits, and is not behind") { $0.streams[1]?.isWaiting = true }
+        isSeen("pushes find stream 1, which is behind") { $0.streams[1]?.pace = .full }
         isSeen("pushes for another device find stream 1") { $0.streams[1]?.device = DeviceIndex(4) }
         isSeen("frames of partition 0 are of no machine") { $0.epochs = [:] }
         isSeen("stream 9 has a number that was not given") { streams in

@@ -7,7 +7,7 @@ import Testing
 @testable import Routing
 
 /// Messages between nodes: a reader gets the message that was written, and a malformed message stops no node.
-@Suite struct PeerMessageTests {
+@Suite("A message between nodes") struct PeerMessageTests {
     static let project = ProjectNumber(5)
     static let topic = TopicName(checked: Array("news".utf8))
     static let device = Registration(
@@ -91,7 +91,8 @@ import Testing
         return out.bytes
     }
 
-    @Test func eachMessageIsReadBackAsItWasWritten() throws {
+    @Test("is read back as it was written")
+    func readBack() throws {
         for message in PeerMessageTests.all {
             let written = bytes(message)
             var reader = ByteReader(written)
@@ -101,7 +102,8 @@ import Testing
         }
     }
 
-    @Test func aFramesMessagesAreReadOneByOne() throws {
+    @Test("is read from a frame one after the other")
+    func oneByOne() throws {
         var out = ByteWriter()
         for message in PeerMessageTests.all { message.encode(into: &out) }
         var reader = ByteReader(out.bytes)
@@ -115,7 +117,8 @@ import Testing
 
     /// A message that is cut anywhere is an error. A message with any bit flipped is an error or another
     /// whole message.
-    @Test func nothingMalformedIsMoreThanAnError() {
+    @Test("is no more than an error where it is cut or a bit is flipped")
+    func malformed() {
         for message in PeerMessageTests.all {
             let whole = bytes(message)
             for count in 0..<whole.count {
@@ -133,13 +136,15 @@ import Testing
         }
     }
 
-    @Test func aMessageOfAnUnknownKindIsNamed() {
+    @Test("is refused by name where its kind is unknown")
+    func unknownKind() {
         var reader = ByteReader([77, 1, 2, 3])
         let error = #expect(throws: DecodeError.self) { try PeerMessage.decode(from: &reader) }
         #expect(error?.reason == .invalid("a message of an unknown kind 77"))
     }
 
-    @Test func noiseIsMoreThanAnErrorNever() {
+    @Test("is no more than an error where it is noise")
+    func noise() {
         var random = SeededGenerator(seed: 7)
         for _ in 0..<20_000 {
             let count = Int(random.next(upperBound: UInt64(60)))

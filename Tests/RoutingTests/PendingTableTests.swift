@@ -3,13 +3,16 @@ import Testing
 
 @testable import Routing
 
-@Suite struct PendingTableTests {
+@Suite("The table of pending requests") struct PendingTableTests {
     private func pending(_ ticket: UInt64) -> Router.Pending {
-        Router.Pending(ticket: ticket, kind: .simple, partition: PartitionID(0))
+        let now = MonotonicTime(nanoseconds: 0)
+        return Router.Pending(
+            ticket: ticket, kind: .simple, partition: PartitionID(0), deadline: Deadline(now), began: now,
+            phase: .asked(at: now))
     }
 
-    @Test(arguments: 1...20 as ClosedRange<UInt64>)
-    func aNumberFindsItsRequestAndNoOther(seed: UInt64) {
+    @Test("finds a number's request and no other", arguments: 1...20 as ClosedRange<UInt64>)
+    func findsItsOwn(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var table = PendingTable(capacity: 64)
         var twin: [UInt64: UInt64] = [:]
@@ -31,7 +34,8 @@ import Testing
         #expect(table.numbers(upTo: middle) == twin.keys.filter { $0 <= middle }.sorted())
     }
 
-    @Test func aPlaceThatIsUsedAgainHasAnotherNumber() {
+    @Test("gives a place that is used again another number")
+    func reusedPlace() {
         var table = PendingTable(capacity: 4)
         let first = table.add(pending(1))
         table.remove(first)

@@ -18,7 +18,7 @@ struct RefusedSendTests {
         var limits = QuotaLimits.standard
         limits.setSends(perMinute: 3)
         var grantor = QuotaGrantor()
-        grantor.open(project, limits, epoch: Epoch(1), .full, now: now.monotonic)
+        grantor.open(project, limits, epoch: Epoch(1), beginning: .full, now: now.monotonic)
         var finished: [Outcome] = []
         for ticket in UInt64(1)...4 {
             var effects: [RouterEffect] = []

@@ -22,7 +22,7 @@ struct RegistrationTotalTests {
                 options: Router.Options(partitionCount: 4, gateway: GatewayID(2), session: 9),
                 admission: Admission(SpenderID(1)), random: SeededGenerator(seed: 1))
             router.admission.setLimits([project: limits])
-            grantor.open(project, limits, epoch: Epoch(1), .full, now: now.monotonic)
+            grantor.open(project, limits, epoch: Epoch(1), beginning: .full, now: now.monotonic)
         }
 
         func register(_ project: ProjectNumber) -> Outcome? {

@@ -26,7 +26,7 @@ final class RouterHarness {
             options: options,
             admission: Admission(SpenderID(1)),
             random: SeededGenerator(seed: 1))
-        grantor.open(project, .standard, epoch: Epoch(1), .full, now: now.monotonic)
+        grantor.open(project, .standard, epoch: Epoch(1), beginning: .full, now: now.monotonic)
     }
 
     func submit(_ operation: Operation, ticket: UInt64) {

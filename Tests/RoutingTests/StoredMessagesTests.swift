@@ -77,7 +77,8 @@ import Testing
         return out.bytes
     }
 
-    @Test func theyAreReadAndWrittenAsThen() throws {
+    @Test("are read, and written as those revisions did")
+    func asThen() throws {
         let samples = StoredMessagesTests.samples.enumerated().map {
             StoredFormats.Sample("message-\($0)", bytes($1))
         }

@@ -32,7 +32,7 @@ struct TakeoverTests {
             router = Router(
                 options: options, admission: Admission(SpenderID(1)), random: SeededGenerator(seed: 1))
             var grantor = QuotaGrantor()
-            grantor.open(ProjectNumber(3), .standard, epoch: Epoch(1), .full, now: now.monotonic)
+            grantor.open(ProjectNumber(3), .standard, epoch: Epoch(1), beginning: .full, now: now.monotonic)
             self.grantor = grantor
         }
         private var grantor: QuotaGrantor

@@ -6,14 +6,15 @@ import Testing
 
 @testable import SQLiteEngine
 
-@Suite struct CheckpointTests {
+@Suite("The log of SQLite") struct CheckpointTests {
     private func size(_ path: String) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
         return try #require(attributes[.size] as? Int)
     }
 
     /// Without this the log grows for as long as the server runs, and the next start reads all of it.
-    @Test func theLogIsCopiedIntoTheFileAndUsedAgain() throws {
+    @Test("is copied into the file, and used again")
+    func usedAgain() throws {
         let folder = TemporaryFolder()
         let engine = try SQLiteEngine(folder: folder.path)
         let session = try begin(engine, partitions: 1)

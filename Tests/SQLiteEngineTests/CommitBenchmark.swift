@@ -6,11 +6,15 @@ import SQLiteEngine
 import Testing
 
 /// Prints measurements and judges nothing: `TIDECAST_BENCH=1 swift test --filter CommitBenchmark`.
-@Suite struct CommitBenchmark {
-    @Test(.enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))
+@Suite("Measurements on SQLite") struct CommitBenchmark {
+    @Test(
+        "time commits of one row for each of 1, 16 and 32 partitions",
+        .enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))
     func commits() throws { try measureCommits() }
 
-    @Test(.enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))
+    @Test(
+        "time how long a snapshot of 12 MB holds up commits, whole and in parts",
+        .enabled(if: ProcessInfo.processInfo.environment["TIDECAST_BENCH"] == "1", "set TIDECAST_BENCH=1"))
     func snapshots() throws { try measureSnapshots() }
 }
 

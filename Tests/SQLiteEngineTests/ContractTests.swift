@@ -3,13 +3,13 @@ import MemoryEngine
 import SQLiteEngine
 import Testing
 
-@Suite struct ContractTests {
-    @Test(arguments: EngineContract.rules)
-    func theEngineInMemoryKeepsTheContract(rule: EngineContract.Rule) throws {
+@Suite("The contract of engines") struct ContractTests {
+    @Test("is kept by the engine in memory", arguments: EngineContract.rules)
+    func memory(rule: EngineContract.Rule) throws {
         try rule.check(MemoryEngine())
     }
 
-    @Test(arguments: EngineContract.rules)
+    @Test("is kept by the engine on SQLite", arguments: EngineContract.rules)
     func sqliteKeepsTheContract(rule: EngineContract.Rule) throws {
         let folder = TemporaryFolder()
         try rule.check(try SQLiteEngine(folder: folder.path))

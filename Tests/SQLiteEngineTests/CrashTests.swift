@@ -8,7 +8,7 @@ import Testing
 
 /// A child process appends and notes each acknowledgement until SIGKILL ends it. The test then opens the
 /// folder again, and each record that was noted must be there.
-@Suite(.serialized) struct CrashTests {
+@Suite("A process that is killed", .serialized) struct CrashTests {
     private let folder = TemporaryFolder()
 
     /// Appends through the engine's thread until something ends the process. Each acknowledgement is a line
@@ -58,8 +58,10 @@ import Testing
         }
     }
 
-    @Test(arguments: ["append.before:1", "append.before:40", "append.committed:1", "append.committed:40"])
-    func nothingAcknowledgedIsLostAtAFailpoint(failpoint: String) async throws {
+    @Test(
+        "at a failpoint loses nothing that it acknowledged",
+        arguments: ["append.before:1", "append.before:40", "append.committed:1", "append.committed:40"])
+    func atFailpoint(failpoint: String) async throws {
         let path = folder.path
         await #expect(processExitsWith: .signal(SIGKILL)) {
             [path = path as String, failpoint = failpoint as String] in
@@ -69,8 +71,9 @@ import Testing
         try checkAcknowledged(least: failpoint.hasSuffix(":40") ? 39 : 0)
     }
 
-    @Test(arguments: [0, 3_000, 20_000, 90_000] as [UInt32])
-    func nothingAcknowledgedIsLostAtAnyMoment(microseconds: UInt32) async throws {
+    @Test(
+        "at any moment loses nothing that it acknowledged", arguments: [0, 3_000, 20_000, 90_000] as [UInt32])
+    func atAnyMoment(microseconds: UInt32) async throws {
         let path = folder.path
         await #expect(processExitsWith: .signal(SIGKILL)) {
             [path = path as String, microseconds = microseconds as UInt32] in
@@ -84,8 +87,10 @@ import Testing
         try checkAcknowledged(least: 10)
     }
 
-    @Test(arguments: ["snapshot.writing:1", "snapshot.writing:3", "snapshot.renamed:1"])
-    func aSnapshotCutOffByACrashDoesNotCount(failpoint: String) async throws {
+    @Test(
+        "while it writes a snapshot leaves the former snapshot, and nothing of the new one",
+        arguments: ["snapshot.writing:1", "snapshot.writing:3", "snapshot.renamed:1"])
+    func cutSnapshot(failpoint: String) async throws {
         let path = folder.path
         do {
             let engine = try SQLiteEngine(folder: path)

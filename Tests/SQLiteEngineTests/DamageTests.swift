@@ -7,7 +7,7 @@ import SQLiteEngine
 import Testing
 
 /// Disks that are full, fail or lie.
-@Suite(.serialized) struct DamageTests {
+@Suite("A disk that is full, fails or lies", .serialized) struct DamageTests {
     private let folder = TemporaryFolder()
 
     /// Copies the database while an engine has it open, as a power cut would leave it.
@@ -34,7 +34,8 @@ import Testing
         }
     }
 
-    @Test func aTruncatedLogLosesNothingThatItStillHolds() throws {
+    @Test("loses nothing that a truncated log still holds")
+    func truncatedLog() throws {
         let engine = try SQLiteEngine(folder: folder.path)
         let lengths = try fill(engine, count: 12)
         let whole = try log()
@@ -54,7 +55,8 @@ import Testing
         }
     }
 
-    @Test func aBitFlippedInTheMiddleOfTheLogIsFound() throws {
+    @Test("is found out where a bit flips in the middle of the log")
+    func logBit() throws {
         let engine = try SQLiteEngine(folder: folder.path)
         let lengths = try fill(engine, count: 12)
         let whole = try log()
@@ -81,7 +83,8 @@ import Testing
         }
     }
 
-    @Test func aBitFlippedInTheFileIsNeverServed() throws {
+    @Test("has no flipped bit of the file served as truth")
+    func fileBit() throws {
         let count: UInt64 = 30
         do {
             let engine = try SQLiteEngine(folder: folder.path)
@@ -118,7 +121,8 @@ import Testing
         #expect(found > 0)
     }
 
-    @Test func aFlippedPayloadIsCorruptAndTheOthersAreServed() throws {
+    @Test("makes one payload corrupt where a byte changes, and the others are served")
+    func flippedPayload() throws {
         let engine = try SQLiteEngine(folder: folder.path)
         _ = try fill(engine, count: 5)
         let other = OtherProgram(folder.database)
@@ -131,7 +135,8 @@ import Testing
         #expect(engine.failure == nil)
     }
 
-    @Test func aDamagedSnapshotIsCorruptAndTheOlderOneStands() throws {
+    @Test("makes a snapshot corrupt where a bit flips, and the older one stands")
+    func damagedSnapshot() throws {
         let engine = try SQLiteEngine(folder: folder.path)
         let session = try begin(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: .zero, bytes: [1, 2, 3])
@@ -154,7 +159,8 @@ import Testing
         #expect(engine.failure == nil)
     }
 
-    @Test func aSnapshotOfBeforeIsRead() throws {
+    @Test("does not hold a former build's snapshot for damaged")
+    func aSnapshotOfBeforeIsRead() throws {
         let engine = try SQLiteEngine(folder: folder.path)
         let session = try begin(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1])
@@ -170,7 +176,8 @@ import Testing
         #expect(try engine.readSnapshot(p(0), covering: Sequence(1)) == [4, 5, 6])
     }
 
-    @Test func aSnapshotOfANewerTidecastIsSaidToBeOne() throws {
+    @Test("does not hold a newer build's snapshot for damaged")
+    func newerSnapshot() throws {
         let engine = try SQLiteEngine(folder: folder.path)
         let session = try begin(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1])
@@ -187,7 +194,8 @@ import Testing
     }
 
     /// A write fails for another reason than a full disk: files may not grow past a limit.
-    @Test func anyOtherErrorOfTheDiskStopsTheEngineForGood() async throws {
+    @Test("stops the engine for good with any error but a full disk's")
+    func otherError() async throws {
         let path = folder.path
         await #expect(processExitsWith: .exitCode(7)) { [path = path as String] in
             let engine = try SQLiteEngine(folder: path)
@@ -212,7 +220,8 @@ import Testing
         #expect(try engine.lastSequence(p(0)) == Sequence(1))
     }
 
-    @Test func aFullDiskRefusesAndHealsWithoutARestart() throws {
+    @Test("refuses while it is full, and heals without a restart")
+    func fullDisk() throws {
         try FileManager.default.createDirectory(atPath: folder.path, withIntermediateDirectories: true)
         guard mount("tidecast", folder.path, "tmpfs", 0, "size=2m") == 0 else {
             print("skipped: mounting a small tmpfs needs root (\(String(cString: strerror(errno))))")

@@ -7,7 +7,7 @@ import Model
 import SQLiteEngine
 import Testing
 
-@Suite struct EngineThreadTests {
+@Suite("The engine's thread") struct EngineThreadTests {
     private let folder = TemporaryFolder()
 
     private struct Told: Sendable {
@@ -30,7 +30,8 @@ import Testing
         return thread
     }
 
-    @Test func manyLoopsShareCommitsAndEachHearsOfItsOwn() throws {
+    @Test("lets many loops share commits, and tells each of its own rows")
+    func manyLoops() throws {
         let told = Gathered<Told>()
         let fatal = Gathered<String>()
         let path = folder.path
@@ -60,7 +61,8 @@ import Testing
         #expect(try SQLiteEngine(folder: path).lastSequence(p(3)) == Sequence(count))
     }
 
-    @Test func jobsAndCommitsTakeTurns() throws {
+    @Test("lets jobs and commits take turns")
+    func jobsAndCommitsTakeTurns() throws {
         let told = Gathered<Told>()
         let path = folder.path
         let thread = try start(told, Gathered()) { try SQLiteEngine(folder: path) }
@@ -76,7 +78,8 @@ import Testing
         #expect(counts.count == 49 && counts == counts.sorted() && !counts.contains(-1))
     }
 
-    @Test func aLostReplyIsFollowedUpToTheTruth() throws {
+    @Test("follows a lost reply up to the truth")
+    func lostReply() throws {
         let told = Gathered<Told>()
         let thread = try start(told, Gathered()) {
             let engine = MemoryEngine()
@@ -89,7 +92,8 @@ import Testing
         #expect(thread.counters.unknown == 2)
     }
 
-    @Test func aFailedEngineAcknowledgesNothingAndSaysSoOnce() throws {
+    @Test("acknowledges nothing once the engine has failed, and says so once")
+    func failedEngine() throws {
         let told = Gathered<Told>()
         let fatal = Gathered<String>()
         let thread = try start(told, fatal) {
@@ -108,7 +112,8 @@ import Testing
         #expect(fatal.wait(for: 1).count == 1)
     }
 
-    @Test func anEngineThatCannotBeOpenedIsFatal() throws {
+    @Test("reports an engine that cannot be opened as fatal")
+    func cannotOpen() throws {
         let path = folder.path
         let engine = try SQLiteEngine(folder: path)
         let fatal = Gathered<String>()
@@ -120,7 +125,8 @@ import Testing
         _ = engine.folder
     }
 
-    @Test func rowsBeforeASessionAreRefused() throws {
+    @Test("refuses rows that come before a session")
+    func beforeSession() throws {
         let told = Gathered<Told>()
         let thread = EngineThread(
             makeEngine: { MemoryEngine() }, onFatal: { _ in },

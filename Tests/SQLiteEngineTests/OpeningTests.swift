@@ -17,7 +17,7 @@ final class OtherProgram {
     func run(_ sql: String) -> Int32 { sqlite3_exec(handle, sql, nil, nil, nil) }
 }
 
-@Suite struct OpeningTests {
+@Suite("Opening a folder") struct OpeningTests {
     private let folder = TemporaryFolder()
 
     private func sentence(_ body: () throws -> Void) -> String {
@@ -38,7 +38,8 @@ final class OtherProgram {
 
     /// A descriptor that is closed twice could be another file's meanwhile. The test runs in a process of its
     /// own, which shares no descriptors.
-    @Test func aFolderThatIsOpenElsewhereClosesNobodysDescriptor() async throws {
+    @Test("closes nobody's descriptor where the folder is open elsewhere")
+    func openElsewhere() async throws {
         let path = folder.path
         await #expect(processExitsWith: .success) { [path = path as String] in
             let engine = try SQLiteEngine(folder: path)
@@ -53,7 +54,8 @@ final class OtherProgram {
         }
     }
 
-    @Test func whatWasWrittenIsThereAfterReopening() throws {
+    @Test("finds what was written before")
+    func reopening() throws {
         do {
             let engine = try SQLiteEngine(folder: folder.path)
             let session = try begin(engine)
@@ -67,7 +69,8 @@ final class OtherProgram {
         #expect(try engine.get(.setting, key: "x") == [9])
     }
 
-    @Test func nobodyElseMayReadTheFolder() throws {
+    @Test("makes folders and files that nobody else may read")
+    func privateModes() throws {
         let engine = try SQLiteEngine(folder: folder.path + "/deep/inside")
         _ = try begin(engine)
         for path in ["", "/deep", "/deep/inside", "/deep/inside/snapshots"] {
@@ -78,34 +81,39 @@ final class OtherProgram {
         }
     }
 
-    @Test func aFolderIsOpenedOnce() throws {
+    @Test("is refused while the folder is open, with the process that has it")
+    func aFolderIsOpenedOnce() throws {
         let engine = try SQLiteEngine(folder: folder.path)
         let reason = sentence { _ = try SQLiteEngine(folder: folder.path) }
         #expect(reason.contains("another tidecast (pid \(getpid()))"), "\(reason)")
         _ = engine.folder
     }
 
-    @Test func aNewerSchemaIsRefused() throws {
+    @Test("refuses a newer schema")
+    func aNewerSchemaIsRefused() throws {
         do { _ = try SQLiteEngine(folder: folder.path) }
         OtherProgram(folder.database).run("PRAGMA user_version = 2")
         #expect(
             sentence { _ = try SQLiteEngine(folder: folder.path) }.contains("written by a newer tidecast"))
     }
 
-    @Test func anotherProgramsDatabaseIsRefusedAndLeftAlone() throws {
+    @Test("refuses another program's database, and leaves it alone")
+    func foreignDatabase() throws {
         try FileManager.default.createDirectory(atPath: folder.path, withIntermediateDirectories: true)
         do { OtherProgram(folder.database).run("CREATE TABLE theirs (x)") }
         #expect(sentence { _ = try SQLiteEngine(folder: folder.path) }.contains("another program's database"))
         #expect(OtherProgram(folder.database).run("SELECT * FROM theirs") == SQLITE_OK)
     }
 
-    @Test func aFileThatIsNoDatabaseIsRefused() throws {
+    @Test("refuses a file that is no database")
+    func noDatabase() throws {
         try FileManager.default.createDirectory(atPath: folder.path, withIntermediateDirectories: true)
         try Data(repeating: 65, count: 8192).write(to: URL(fileURLWithPath: folder.database))
         #expect(throws: EngineError.self) { try SQLiteEngine(folder: folder.path) }
     }
 
-    @Test func snapshotsThatNoRowNamesAreRemoved() throws {
+    @Test("removes snapshots that no row names")
+    func strayFiles() throws {
         do {
             let engine = try SQLiteEngine(folder: folder.path)
             let session = try begin(engine)
@@ -119,7 +127,8 @@ final class OtherProgram {
         #expect(left == ["0-1-1.snap"])
     }
 
-    @Test func aLockedDatabaseRefusesAndThenResumes() throws {
+    @Test("gives an engine that refuses while the database is locked, and then resumes")
+    func locked() throws {
         let engine = try SQLiteEngine(folder: folder.path)
         let session = try begin(engine)
         let other = OtherProgram(folder.database)

@@ -25,21 +25,25 @@ struct CheckerTests {
         Checkers(history, rules: rules).all().map(\.guarantee)
     }
 
-    @Test func nothingWhereAllIsWell() { #expect(found(well()).isEmpty) }
+    @Test("see nothing where all is well")
+    func nothingWhereAllIsWell() { #expect(found(well()).isEmpty) }
 
-    @Test func aMessageThatNeverCame() {
+    @Test("see a message that never came")
+    func aMessageThatNeverCame() {
         var history = well()
         history.deliveries = []
         #expect(found(history) == ["G2"])
     }
 
-    @Test func aMessageThatWasRefusedAndCame() {
+    @Test("see a message that was refused and came")
+    func refusedAndCame() {
         var history = well()
         history.sends[0].outcome = .refused(at: 40)
         #expect(found(history) == ["G8"])
     }
 
-    @Test func aMessageAfterItsDeviceEnded() {
+    @Test("see a message on a stream that began after its device had ended")
+    func afterDevice() {
         var history = well()
         history.gone[0] = .init(began: 1, ended: 4)
         #expect(found(history) == ["G3"])
@@ -47,7 +51,8 @@ struct CheckerTests {
         #expect(found(history).isEmpty, "its stream was open before")
     }
 
-    @Test func aLossThatNothingExplains() {
+    @Test("see a notice of loss that nothing explains")
+    func aLossThatNothingExplains() {
         var history = well()
         history.tellings = [.init(device: 0, at: 60)]
         #expect(found(history) == ["G2"])
@@ -59,7 +64,8 @@ struct CheckerTests {
         #expect(found(history, rules).isEmpty, "its project had more bytes waiting than it may")
     }
 
-    @Test func messagesOutOfOrder() {
+    @Test("see messages out of order")
+    func messagesOutOfOrder() {
         var history = well()
         history.sends.append(
             .init(message: 2, target: .topic(0), key: "", expires: nil, began: 41, outcome: .ok(at: 45)))
@@ -71,7 +77,8 @@ struct CheckerTests {
         #expect(found(history).isEmpty)
     }
 
-    @Test func aMessageAfterItsTime() {
+    @Test("see a message after its time")
+    func aMessageAfterItsTime() {
         var history = well()
         history.sends[0].expires = 45
         var rules = Checkers.Rules()

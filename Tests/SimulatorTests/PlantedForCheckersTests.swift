@@ -35,7 +35,8 @@ struct PlantedForCheckersTests {
     }
 
     /// Nothing fails, and still the fate of some sends is unknown.
-    @Test func sendsInDoubtForNoReason() {
+    @Test("sends in doubt for no reason")
+    func sendsInDoubtForNoReason() {
         expect(.forgetAnswers, "504", "is in doubt", seeds: 1...5) {
             $0.hasFaults = false
             ($0.seconds, $0.pauseMax) = (60, .milliseconds(200))
@@ -43,21 +44,25 @@ struct PlantedForCheckersTests {
         }
     }
 
-    @Test func noticesOfLossForNoReason() {
+    @Test("notices of loss for no reason")
+    func noticesOfLossForNoReason() {
         expect(.tellLossOfNothing, "G2", "was told that messages were dropped", seeds: 1...5) { _ in }
     }
 
-    @Test func bodiesThatAReplayDoesNotFind() {
+    @Test("bodies that a replay does not find")
+    func lostBodies() {
         expect(.forgetBodies, "G2", "bodies wait in records that are gone", seeds: 1...100) {
             $0.partition.snapshotBytesMin = 200
         }
     }
 
-    @Test func streamsOfWhichOneSideKnows() {
+    @Test("streams of which one side alone knows")
+    func oneSided() {
         expect(.keepReplaced, "streams", "is live at its gateway alone", seeds: 1...40) { _ in }
     }
 
-    @Test func recordsPastTheirBound() {
+    @Test("records past their bound")
+    func recordsPastTheirBound() {
         expect(.growRecords, "bounds", "makes a record of", seeds: 1...10) {
             $0.partition.recordBytesMax = 500
             $0.bodyBytesMax = 4000
@@ -66,21 +71,24 @@ struct PlantedForCheckersTests {
         }
     }
 
-    @Test func datagramsThatAreBelievedTwice() {
+    @Test("datagrams that are believed twice")
+    func believedTwice() {
         expect("gossip", "believed a datagram twice", seeds: 1...2) {
             $0.membership.plantedAcceptReplays = true
             ($0.nodeCount, $0.seconds, $0.hasFaults, $0.replayedPerMille) = (3, 3, false, 300)
         }
     }
 
-    @Test func ownersThatDoNotStandStill() {
+    @Test("owners that do not stand still")
+    func ownersThatDoNotStandStill() {
         expect("G7", ", and then partition", seeds: 1...5) {
             $0.planted = .restless
             ($0.nodeCount, $0.seconds, $0.hasFaults) = (3, 5, false)
         }
     }
 
-    @Test func moreWaitingForALoopThanMay() {
+    @Test("more messages waiting for a loop than may wait")
+    func overfullLoop() {
         expect("bounds", "messages that may be left out wait for it", seeds: 1...10) {
             $0.planted = .ignorePressure
             ($0.nodeCount, $0.loopCount, $0.inbox.entries) = (1, 4, 2)

@@ -32,7 +32,8 @@ import Testing
             authorityFile: "\(folder.path)/ca.pem")
     }
 
-    @Test func itSignsMoreLater() throws {
+    @Test("signs more certificates after it was read from its files")
+    func itSignsMoreLater() throws {
         try keep(CertificateAuthority(days: 2), nil)
         let later = try read(nil)
         #expect(try later.certificatePEM() == folder.text("ca.pem"))
@@ -40,7 +41,8 @@ import Testing
         #expect(try PeerTLS(files, node: "shard-1").isNamed)
     }
 
-    @Test func aKeyUnderAPassphraseOpensWithItAlone() throws {
+    @Test("has a key that opens with its passphrase alone")
+    func passphrase() throws {
         try keep(CertificateAuthority(days: 2), "open sesame")
         #expect(try folder.text("ca.key").contains("BEGIN ENCRYPTED PRIVATE KEY"))
         _ = try read("open sesame")
@@ -55,7 +57,8 @@ import Testing
         }
     }
 
-    @Test func aKeyOfAnotherAuthorityIsNone() throws {
+    @Test("is refused with another authority's key")
+    func otherKey() throws {
         try keep(CertificateAuthority(days: 2), nil)
         try folder.write(try CertificateAuthority(days: 2).certificatePEM(), to: "ca.pem")
         #expect {
@@ -65,8 +68,10 @@ import Testing
         }
     }
 
-    @Test(arguments: ["shard-1", "a b", "ä,URI:tidecast:node:x", "%41", String(repeating: "n", count: 200)])
-    func aNodesNameStandsInItsCertificate(_ name: String) throws {
+    @Test(
+        "writes a node's name into the certificate, and no other node may use it",
+        arguments: ["shard-1", "a b", "ä,URI:tidecast:node:x", "%41", String(repeating: "n", count: 200)])
+    func nodeName(_ name: String) throws {
         try keep(CertificateAuthority(days: 2), nil)
         let files = try sign(read(nil), name, as: "node")
         #expect(try PeerTLS(files, node: name).isNamed)
@@ -77,14 +82,16 @@ import Testing
         }
     }
 
-    @Test func namesAreEncodedEachInItsOwnWay() {
+    @Test("encodes each name in a way of its own")
+    func encodings() {
         #expect(NodeCertificate.encoded("Shard-1.a_b~") == "Shard-1.a_b~")
         #expect(NodeCertificate.encoded("a b%/ä") == "a%20b%25%2F%C3%A4")
         #expect(NodeCertificate.uri(of: "a") == "tidecast:node:a")
     }
 
     /// Host names name no node: certificates that all nodes share may have them.
-    @Test func aSharedCertificateNamesNobody() throws {
+    @Test("names no node in a certificate that all nodes share")
+    func sharedByAll() throws {
         let authority = try CertificateAuthority(days: 2)
         try keep(authority, nil)
         let made = try authority.sign(.peer(node: nil, hosts: ["shard-1", "10.0.0.1"]), days: 2)
@@ -96,7 +103,8 @@ import Testing
         #expect(try !PeerTLS(files, node: "anybody").isNamed)
     }
 
-    @Test func newFilesAreTakenAndBadOnesAreNot() throws {
+    @Test("has new files that a node takes, and bad ones that it does not")
+    func newFiles() throws {
         let authority = try CertificateAuthority(days: 2)
         try keep(authority, nil)
         let files = try sign(authority, nil, as: "node")

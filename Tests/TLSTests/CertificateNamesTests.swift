@@ -4,6 +4,7 @@ import Testing
 
 @Suite("Which certificate is for a name") struct CertificateNamesTests {
     @Test(
+        "follows from exact names, and from wildcards for one whole label",
         arguments: [
             (["example.org"], "example.org", CertificateNames.Match.exact),
             (["Example.ORG"], "eXample.org", .exact),
@@ -31,7 +32,8 @@ import Testing
         #expect(CertificateNames(names).match(host) == expected)
     }
 
-    @Test func aNameGoesBeforeAWildcardAndNothingIsTheFirst() {
+    @Test("is the first with the exact name, then the first wildcard, then the first of all")
+    func chosen() {
         let all = [["a.org"], ["*.b.org", "b.org"], ["x.b.org"], ["*.b.org", "x.b.org"]]
             .map { CertificateNames($0) }
         func choice(_ host: String) -> Int { CertificateNames.choice(for: host, among: all) }

@@ -13,7 +13,8 @@ import Testing
         try Handshake.run(server, .init(name: name))?.commonName
     }
 
-    @Test func noSuiteWithoutEphemeralKeysAndAuthenticatedEncryption() throws {
+    @Test("come with ephemeral keys and authenticated encryption, and with no other suite")
+    func cipherSuites() throws {
         let server = try ServerTLS([try folder.make("one", for: ["one.org"])], tickets: nil)
         func suite(_ suites: String) throws -> String? {
             try Handshake.run(server, .init(version: TLS1_2_VERSION, suites: suites))?.suite
@@ -40,7 +41,8 @@ import Testing
         }
     }
 
-    @Test func theNameThatIsAskedForChooses() throws {
+    @Test("are chosen by the name that is asked for")
+    func chosenByName() throws {
         let server = try ServerTLS(
             [
                 try folder.make("first", for: ["first.org"]),
@@ -57,7 +59,8 @@ import Testing
         }
     }
 
-    @Test func whatChangedAndStandsStillIsTaken() throws {
+    @Test("are taken when their files have changed and stand still")
+    func changedFiles() throws {
         let files = try folder.make("now", for: ["now.org"])
         let server = try ServerTLS([files], tickets: nil)
         try folder.make("next", for: ["now.org"])
@@ -68,7 +71,8 @@ import Testing
         #expect(server.certificates[0].certificate.notAfter > Int64(Date().timeIntervalSince1970) + 86_400)
     }
 
-    @Test func onlyAPairThatFitsIsTaken() throws {
+    @Test("are taken only where key and certificate fit, each pair for itself")
+    func onlyAPairThatFitsIsTaken() throws {
         let server = try ServerTLS(
             [
                 try folder.make("now", for: ["now.org"]), try folder.make("other", for: ["other.org"]),
@@ -92,7 +96,8 @@ import Testing
 
     /// Kubernetes does this: the files are links into a folder that is itself a link, and it replaces that
     /// link.
-    @Test func aLinkThatLeadsElsewhereIsAChange() throws {
+    @Test("are taken where a link leads elsewhere")
+    func movedLink() throws {
         try folder.make("a", for: ["now.org"])
         try folder.make("b", for: ["now.org"])
         for (name, place) in [("a", "1"), ("b", "2")] {
@@ -109,7 +114,8 @@ import Testing
         #expect(try commonName(server, nil) == "b")
     }
 
-    @Test func whatCannotBeUsedIsSaid() throws {
+    @Test("are refused with the file and what is wrong with it")
+    func whatCannotBeUsedIsSaid() throws {
         let good = try folder.make("good", for: ["good.org"])
         try folder.make("other", for: ["other.org"])
         try folder.encrypt("good", to: "encrypted.key")
@@ -135,13 +141,13 @@ import Testing
         #expect(reason("none.pem", "good.key") == "none.pem: no such file")
         #expect(reason("good.pem", "none.key") == "none.key: no such file")
         #expect(reason("folder", "good.key") == "folder cannot be read: Is a directory")
-        #expect(reason("empty.pem", "good.key") == "empty.pem: there is no certificate in it")
-        #expect(reason("good.key", "good.key") == "good.key: there is no certificate in it")
+        #expect(reason("empty.pem", "good.key") == "empty.pem: the file holds no certificate")
+        #expect(reason("good.key", "good.key") == "good.key: the file holds no certificate")
         #expect(
             reason("short.pem", "good.key")?.hasPrefix("short.pem: certificate 1 cannot be read (") == true)
         #expect(reason("half.pem", "good.key")?.hasPrefix("half.pem: certificate 2 cannot be read (") == true)
-        #expect(reason("good.pem", "text.key") == "text.key: there is no private key in it")
-        #expect(reason("good.pem", "good.pem") == "good.pem: there is no private key in it")
+        #expect(reason("good.pem", "text.key") == "text.key: the file holds no private key")
+        #expect(reason("good.pem", "good.pem") == "good.pem: the file holds no private key")
         #expect(
             reason("good.pem", "short.key")?.hasPrefix("short.key: the private key cannot be read") == true)
         #expect(reason("good.pem", "encrypted.key")?.hasPrefix("encrypted.key is encrypted") == true)

@@ -8,7 +8,8 @@ import Testing
     private let secret = [UInt8](0..<32)
     private let period = TicketKeyring.periodSeconds
 
-    @Test func comeFromTheSecretAndTheTimeAlone() throws {
+    @Test("come from the secret and the time alone")
+    func derived() throws {
         var here = try #require(TicketKeyring(secret: secret))
         var there = try #require(TicketKeyring(secret: secret))
         var stranger = try #require(TicketKeyring(secret: secret.reversed()))
@@ -23,7 +24,8 @@ import Testing
         #expect(TicketKeyring(secret: []) == nil)
     }
 
-    @Test func goWithTheirSecret() throws {
+    @Test("go with their secret")
+    func goWithTheirSecret() throws {
         var ring = try #require(TicketKeyring(secret: secret))
         let before = ring.current(1000 * period)
         ring.change(secret: [])
@@ -35,7 +37,8 @@ import Testing
     }
 
     /// Tickets must live on over an upgrade. `openssl kdf … HKDF` gives the same bytes.
-    @Test func areTheSameInEveryBuild() throws {
+    @Test("are the same in every build")
+    func areTheSameInEveryBuild() throws {
         let key = try #require(TicketKeyring.key(secret, 82_000))
         let text = (key.name + key.cipher + key.seal).map {
             String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
@@ -46,7 +49,8 @@ import Testing
                 + "c9d65cc1b1ebfe12e85e7ec6f50d57f9074b2a6e2f178070f4992b6ee050f2f9f7de3aeae6b5811e")
     }
 
-    @Test func holdForThePeriodAfterAndForAClockThatIsBehind() throws {
+    @Test("hold for the period after theirs, and for a clock that is a period behind")
+    func holding() throws {
         var ring = try #require(TicketKeyring(secret: secret))
         let begin = 1000 * period
         let current = ring.current(begin)
@@ -95,8 +99,8 @@ import Testing
         return try #require(try Handshake.run(second, options)).isResumed
     }
 
-    @Test(arguments: [TLS1_3_VERSION, TLS1_2_VERSION])
-    func resumesWhereverTheKeysAreTheSame(version: Int32) throws {
+    @Test("resumes wherever the keys are the same", arguments: [TLS1_3_VERSION, TLS1_2_VERSION])
+    func sameKeys(version: Int32) throws {
         let files = try folder.make("a", for: ["a.org"])
         let renewed = try folder.make("b", for: ["a.org"])
         let here = try server([files])
@@ -108,15 +112,15 @@ import Testing
         #expect(try isResumed(try server([files], secret: nil), here, version) == nil, "no ticket is given")
     }
 
-    @Test(arguments: [TLS1_3_VERSION, TLS1_2_VERSION])
-    func outlivesOneChangeOfKeysAndNotTwo(version: Int32) throws {
+    @Test("outlives one change of keys and not two", arguments: [TLS1_3_VERSION, TLS1_2_VERSION])
+    func keyChanges(version: Int32) throws {
         let here = try server([try folder.make("a", for: ["a.org"])])
         let period = TicketKeyring.periodSeconds
         #expect(try isResumed(here, here, version, after: period) == true)
         #expect(try isResumed(here, here, version, after: 2 * period) == false)
     }
 
-    @Test(arguments: [TLS1_3_VERSION, TLS1_2_VERSION])
+    @Test("outlives a reload of certificates", arguments: [TLS1_3_VERSION, TLS1_2_VERSION])
     func outlivesAReload(version: Int32) throws {
         let here = try server([try folder.make("a", for: ["a.org"])])
         let begun = try #require(try Handshake.run(here, .init(name: "a.org", version: version)))
@@ -127,8 +131,8 @@ import Testing
         #expect(try #require(try Handshake.run(here, options)).isResumed)
     }
 
-    @Test(arguments: [TLS1_3_VERSION, TLS1_2_VERSION])
-    func resumesWithAFurtherCertificate(version: Int32) throws {
+    @Test("resumes with a listener's further certificate", arguments: [TLS1_3_VERSION, TLS1_2_VERSION])
+    func furtherCertificate(version: Int32) throws {
         let here = try server([
             try folder.make("a", for: ["a.org"]), try folder.make("b", for: ["b.org"]),
         ])

@@ -88,7 +88,7 @@ def authority(folder):
     os.chmod(f"{folder}/ca.key", 0o600)
     cert("sign", "three", "--authority", folder, passphrase="another one", fails="does not open")
     cert("sign", "one", "--authority", folder, passphrase=PASSPHRASE, fails="would be replaced")
-    cert("sign", "../three", "--authority", folder, passphrase=PASSPHRASE, fails="no name of a node")
+    cert("sign", "../three", "--authority", folder, passphrase=PASSPHRASE, fails="cannot name files")
     cert("sign", "three", "--authority", folder, passphrase=PASSPHRASE)
 
 
@@ -188,7 +188,7 @@ def reading_again(certificates, one, two, three):
     check(shown(one, certificates, "two") == now, "the newest is shown")
     with open(f"{certificates}/one.key", "r+", encoding="ascii") as file:
         file.truncate(40)
-    wait(lambda: "a new certificate cannot be used; the one before goes on" in one.log_text(),
+    wait(lambda: "a new certificate cannot be used: the former certificate stays in use" in one.log_text(),
          "half a key to be refused")
     check(shown(one, certificates, "two") == now, "and the one before is shown")
     check(one.log_text().count("a node cannot be reached") + two.log_text().count("a node cannot be reached")

@@ -58,7 +58,7 @@ def cut_and_heal(gateway, shards):
     for node in [gateway, *shards]:
         node.wait_ready()
     check(True, "all are ready again when the cut is over")
-    wait(lambda: all(any("a node is reached again" in line and f'"{name}"' in line
+    wait(lambda: all(any("a node can be reached over TCP again" in line and f'"{name}"' in line
                          for line in gateway.log_text().splitlines()) for name in names),
          "a line for each link that stands again")
     wait(lambda: "link down" not in gateway.command("cluster", "status"), "no link to be down")

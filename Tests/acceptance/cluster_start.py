@@ -51,7 +51,7 @@ def main():
         count = node("count")
         count.options = ["--partitions", "64"]
         count.start()
-        refused(count, "leave out --partitions, or say 32", "another number of partitions")
+        refused(count, "leave out --partitions, or give 32", "another number of partitions")
 
         failed_starts(node("busy"), early)
         no_admin_socket(node("locked"), folder)
@@ -74,7 +74,7 @@ def main():
         foreign.wait_ready()
         wait(lambda: "gossip of another cluster" in early.log_text(),
              "the first cluster to tell of the stranger")
-        wait(lambda: "nobody of this cluster answers" in foreign.log_text(),
+        wait(lambda: "no node of this cluster answers" in foreign.log_text(),
              "the stranger to tell of its seed")
         check(early.is_ready() and foreign.is_ready(),
               "another cluster's seed: told in both logs, and both go on")

@@ -22,7 +22,7 @@ echo "ok: a service account on standard output"
 
 echo precious | "$unprivileged" tee "$work/there" > /dev/null
 ln -s "$work/elsewhere" "$work/link"
-refused 'is there already' "${tidecast[@]}" project create second --service-account "$work/there" "${on[@]}"
+refused 'exists already' "${tidecast[@]}" project create second --service-account "$work/there" "${on[@]}"
 refused 'is not a plain file' "${tidecast[@]}" project create second --service-account "$work/link" --force "${on[@]}"
 refused 'cannot be written: No such file' "${tidecast[@]}" project create second --service-account "$work/no/file" "${on[@]}"
 [ "$(cat "$work/there")" = precious ] || fail "a file was replaced"
@@ -32,7 +32,7 @@ refused 'cannot be written: No such file' "${tidecast[@]}" project create second
 [ "$(field "$work/there" project_id)" = second ] || fail "not written"
 echo "ok: no project without its file, and nothing is replaced unless that is asked for"
 
-refused 'say --yes' "${tidecast[@]}" project delete second "${on[@]}"
+refused 'give --yes' "${tidecast[@]}" project delete second "${on[@]}"
 # on_terminal ANSWER COMMAND…: runs the command on a terminal of its own, and types ANSWER there.
 on_terminal() {
   python3 -c 'import os, pty, sys
@@ -51,7 +51,7 @@ echo "ok: a project is deleted only by somebody who says so"
 
 "${tidecast[@]}" cert make --out "$work/certificates" --name localhost > /dev/null
 sum=$(cat "$work/certificates"/* | cksum)
-refused 'say --force' "${tidecast[@]}" cert make --out "$work/certificates" --name localhost
+refused 'give --force' "${tidecast[@]}" cert make --out "$work/certificates" --name localhost
 [ "$(cat "$work/certificates"/* | cksum)" = "$sum" ] || fail "certificates were replaced"
 refused 'cannot be made' "${tidecast[@]}" cert make --out /proc/certificates --name localhost
 echo "ok: certificates are not replaced"

@@ -216,7 +216,7 @@ class Rotation:
         code, _, error = one.tried("key", "retire", "2", "--yes")
         check(code != 0 and "rotate first" in error, "the key that is used is not retired")
         code, _, error = one.tried("key", "retire", "1")
-        check(code != 0 and "say --yes" in error, "and none without consent")
+        check(code != 0 and "give --yes" in error, "and none without consent")
         former, self.latter = Listening(other, self.former), Listening(other, latter)
         one.command("key", "retire", "1", "--yes")
         check("event: unregistered" in former.end(), "the stream of a device under a retired key ends")
@@ -288,13 +288,13 @@ class Operators:
         for words in (["send", "--project", "far", "--topic", "news"], ["cluster", "uncordon", "x"],
                       ["device", "register", "--project", "far"],
                       ["project", "quota", "far", "--fanouts", "9"]):
-            self.may_not("read", "with the role operate, and this one has read", *words)
+            self.may_not("read", "with the role operate, and the token has the role read", *words)
         for words in (["key", "revoke", key["id"]], ["project", "delete", "far", "--yes"],
                       ["key", "rotate", "signing"],
                       ["key", "create", "--kind", "operator", "--role", "admin"],
                       ["key", "create", "far", "--kind", "bearer"]):
-            self.may_not("operate", "with the role admin, and this one has operate", *words)
-        self.may_not(None, "An operator's token is wanted", "key", "list")
+            self.may_not("operate", "with the role admin, and the token has the role operate", *words)
+        self.may_not(None, "needs an operator's token", "key", "list")
 
     def logged(self):
         """The audit log has what was done and what was refused, and a revoked token ends."""
@@ -320,7 +320,7 @@ class Operators:
         check(len(log) < 200, "and what is refused again and again is counted")
         self.may("admin", "project", "delete", "far", "--yes")
         self.one.command("key", "revoke", self.tokens["admin"]["id"])
-        both(self.nodes, lambda node: "An operator's token is wanted" in node.remote(
+        both(self.nodes, lambda node: "needs an operator's token" in node.remote(
             self.tokens["admin"]["key"], "key",
                                                                                 "list")[2], True,
              "a revoked one is nobody's")

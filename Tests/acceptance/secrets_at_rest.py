@@ -53,7 +53,8 @@ def run(database, nodes):
     roll(first)
     check(set(stored().values()) == {"e501"} and len(stored()) == 3, f"sealed node by node: {stored()}")
     sends("sealed")
-    refused({}, "was given none: give it to every node", "a node without the key says so, and does not begin")
+    refused({}, "was given none: give that key to every node",
+            "a node without the key says so, and does not begin")
     refused({"TIDECAST_SECRETS_KEY": second}, "was given only", "nor does one with another key")
     one.command("key", "rotate", "signing")
     check(set(stored().values()) == {"e501"} and len(stored()) == 4,

@@ -62,11 +62,11 @@ keys > "$work/plain"
 holds "$work/plain" > /dev/null || fail "the test finds no secret where there is one"
 "$tidecast" secrets key "$work/key" > /dev/null
 "$tidecast" secrets key "$work/other" > /dev/null
-refused 'is there already' "$tidecast" secrets key "$work/key"
+refused 'exists already' "$tidecast" secrets key "$work/key"
 [ "$(stat -c %a "$work/key")" = 600 ] || fail "the key's file has mode $(stat -c %a "$work/key")"
 owned "$work/key" "$work/other"
 start_server --secrets-key-file "$work/key"
-grep -q '"secrets were sealed anew"' "$log" || fail "the log does not say that secrets were sealed"
+grep -q '"stored secrets were sealed again"' "$log" || fail "the log does not say that secrets were sealed"
 if holds "$work/plain"; then fail "a secret is left in the data folder while the server runs"; fi
 known || fail "the device is not known any more"
 "$unprivileged" "$tidecast" audit --data "$data" | contains 'secrets.seal' || fail "the audit log does not say that secrets were sealed"
@@ -77,7 +77,7 @@ if holds "$work/plain"; then fail "a secret is left in the data folder after kil
 keys | contains -v ' e501' && fail "not sealed: $(keys)"
 echo "ok: plain secrets are sealed at the start, and none is left in the folder"
 
-refused 'was given none: give it to every node, by --secrets-key-file or TIDECAST_SECRETS_KEY' "${serve[@]}"
+refused 'was given none: give that key to every node, by --secrets-key-file or TIDECAST_SECRETS_KEY' "${serve[@]}"
 refused 'was given only' "${serve[@]}" --secrets-key-file "$work/other"
 refused 'was given none' "$unprivileged" "$tidecast" project list --data "$data"
 TIDECAST_SECRETS_KEY=$(cat "$work/key") "$unprivileged" "$tidecast" project list --data "$data" > /dev/null || fail "a command with the key"
@@ -163,7 +163,7 @@ refused 'TIDECAST_FURTHER_ENGINE' "$tidecast" server --engine postgres://a@127.0
 refused 'TIDECAST_FURTHER_ENGINE' "$tidecast" server --engine postgres://a@127.0.0.1:1/x --further-engine 'host=h password=geheim' "${cluster[@]}"
 refused 'TIDECAST_TOKEN or --token-file' "$tidecast" project list --server http://127.0.0.1:1 --token geheim
 for wrong in postgres://a:geheim%zz@127.0.0.1:1/x postgres://a:ge@geheim@127.0.0.1:1/x postgres://a:geheim/x@127.0.0.1:1/x; do
-  refused 'stand as %XX' env TIDECAST_ENGINE="$wrong" "$tidecast" server "${cluster[@]}"
+  refused 'as %XX' env TIDECAST_ENGINE="$wrong" "$tidecast" server "${cluster[@]}"
   grep -q geheim "$work/out" && fail "a password is shown: $(cat "$work/out")"
 done
 free=$(free_port)

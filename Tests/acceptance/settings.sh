@@ -63,11 +63,11 @@ refused 'postgres://' "$unprivileged" "$tidecast" server --engine mysql://x/y --
 refused 'trace, debug, info' env TIDECAST_LOG_LEVEL=loud "$unprivileged" "$tidecast" server --data "$work/data"
 refused 'and their number never changes' "$unprivileged" "$tidecast" server --data "$work/data" --partitions 7
 refused '127.0.0.1:1: Connection refused' "$unprivileged" "$tidecast" topic list --project demo --server http://127.0.0.1:1
-refused 'nobody.invalid is no name of a host' "$unprivileged" "$tidecast" topic list --project demo --server http://nobody.invalid
+refused 'the host name nobody.invalid is not known' "$unprivileged" "$tidecast" topic list --project demo --server http://nobody.invalid
 refused 'nobody.invalid is no name that this machine knows' "$unprivileged" "$tidecast" server --data "$work/data" --listen nobody.invalid:1
-refused 'is a number of at least 0, not -5' "$unprivileged" "$tidecast" project quota demo --sends-per-minute -5 --data "$work/data"
-refused '--credential or TIDECAST_CREDENTIAL is wanted' "$unprivileged" "$tidecast" listen x --project demo --data "$work/data"
-refused 'is not there' "$unprivileged" "$tidecast" topic list --project demo --data "$work/dta"
+refused '--sends-per-minute must be at least 0, not -5' "$unprivileged" "$tidecast" project quota demo --sends-per-minute -5 --data "$work/data"
+refused ': --credential or TIDECAST_CREDENTIAL' "$unprivileged" "$tidecast" listen x --project demo --data "$work/data"
+refused 'does not exist' "$unprivileged" "$tidecast" topic list --project demo --data "$work/dta"
 [ ! -e "$work/dta" ] || fail "a mistyped folder was made"
 echo "ok: what is wrong is said"
 
@@ -82,9 +82,9 @@ answers() {
 server=$!
 wait_ready "http://127.0.0.1:$a" || fail "the server with --dev-host does not listen"
 refused 'does not speak TLS on this port' env TIDECAST_TOKEN=x "$unprivileged" "$tidecast" topic list --project demo --server "https://127.0.0.1:$a"
-refused 'the server wants a token' "$unprivileged" "$tidecast" topic list --project demo --server "http://127.0.0.1:$a"
-refused 'does not take this token' env TIDECAST_TOKEN=x "$unprivileged" "$tidecast" topic list --project demo --server "http://127.0.0.1:$a"
-"$unprivileged" "$tidecast" topic info nosuch --project demo --data "$work/data" | contains 'nobody is subscribed to nosuch' || fail "a topic without members"
+refused 'the server needs a token' "$unprivileged" "$tidecast" topic list --project demo --server "http://127.0.0.1:$a"
+refused 'the server refused this token' env TIDECAST_TOKEN=x "$unprivileged" "$tidecast" topic list --project demo --server "http://127.0.0.1:$a"
+"$unprivileged" "$tidecast" topic info nosuch --project demo --data "$work/data" | contains 'no device is subscribed to nosuch' || fail "a topic without members"
 answers 200
 answers 200 -H 'Origin: http://localhost:3000'
 answers 200 -H 'Host: app.test:8787' -H 'Origin: https://app.test'

@@ -59,7 +59,8 @@ def refusals(nodes):
             found += [line.strip() for line in log
                       if any(word in line for word in ("not understood", "unknown kind",
                                                        "no version of frames", "quarantined",
-                                                       "makes no sense", "newer tidecast",
+                                                       "makes no sense", "gossip could not be read",
+                                                       "newer tidecast",
                                                        "gossip was refused"))
                       # This line comes from the gossip of a node that begins, before the other node has read
                       # its row in the database.

@@ -63,7 +63,7 @@ def wrongly_named(folder, one, home, other, third):
         ("swapped", (other, home), "--engine names database 2 of 2"),
         ("foreign", (home, third), "says nothing of itself"),
         ("surplus", (home, other, third), "spread over 2 databases, and 3 are named"),
-        ("twice", (home, home), "is the home of a cluster itself"),
+        ("twice", (home, home), "name the home of a cluster as database"),
     ]
     for name, databases, sentence in cases:
         node = Node(folder, name, *databases)

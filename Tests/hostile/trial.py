@@ -84,7 +84,7 @@ class Trial:
         before, descriptors, cpu = kernel.resident(self.pid), kernel.descriptors(
             self.pid), kernel.cpu_seconds(self.pid)
         attacks = time.monotonic()
-        said, child = self.start(work)
+        said, child = self.start(work, descriptors)
         most, ended, rid, is_well = before, None, None, True
         while True:
             most = max(most, kernel.resident(self.pid))
@@ -122,10 +122,11 @@ class Trial:
             "descriptors": [descriptors, now],
         }
 
-    def start(self, work):
+    def start(self, work, descriptors):
         """Starts a process that attacks, and returns a pipe from it. The process writes `a` after the attack;
-        then `r` when the server has closed all connections that the attack left open, or `x` where the server
-        does not; `f` where the attack failed. Then it closes the pipe."""
+        then `r` when the server has closed all connections that the attack left open, and has no more than
+        `descriptors` again, or `x` where the server does not; `f` where the attack failed. Then it closes the
+        pipe."""
         said, say = os.pipe()
         sys.stdout.flush()
         child = os.fork()
@@ -139,7 +140,9 @@ class Trial:
             left = work(self.target, self.seconds)
             os.write(say, b"a")
             if left and not self.is_short:
-                os.write(say, b"r" if all_closed(left) else b"x")
+                # Closed by the server's descriptors: who reads nothing cannot see the end of its connection.
+                is_rid = until(lambda: kernel.descriptors(self.pid) <= descriptors, PATIENCE, 0.2)
+                os.write(say, b"r" if is_rid else b"x")
         except BaseException:  # pylint: disable=broad-except
             traceback.print_exc()
             os.write(say, b"f")
@@ -186,17 +189,3 @@ class Trial:
                 f" {p99:6.1f} {p99s:7.1f}"
                 f" {row['failed']:6} {row['cpu']:5.2f} {rid:>6}"
                 f" {row['descriptors'][0]:5}/{row['descriptors'][1]:<5}")
-
-
-def all_closed(left):
-    """Waits until the server has closed all connections, without reading from them. False after PATIENCE
-    seconds."""
-    poll, end = select.epoll(), time.monotonic() + PATIENCE
-    still = {one.fileno() for one in left}
-    for one in still:
-        poll.register(one, select.EPOLLRDHUP)
-    while still and time.monotonic() < end:
-        for one, _ in poll.poll(0.2):
-            still.discard(one)
-            poll.unregister(one)
-    return not still

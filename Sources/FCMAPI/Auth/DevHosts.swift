@@ -39,7 +39,7 @@ public struct DevHosts: Sendable {
             status: .permissionDenied,
             message: "This is a development server, and does not know the \(what) \""
                 + "\(String(decoding: said.prefix(200), as: UTF8.self))\": a web page could be asking."
-                + " Where it is yours, start the server with --dev-host and its name.")
+                + " If the name is yours, start the server with --dev-host and the name.")
     }
 
     private func isKnown(_ host: String) -> Bool { DevHosts.isLoopback(host) || names.contains(host) }

@@ -63,7 +63,7 @@ struct TokenExchange {
         let parts = assertion.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, let head = Base64URL.decode(parts[0]),
             let body = Base64URL.decode(parts[1]), let signature = Base64URL.decode(parts[2])
-        else { throw grant("The assertion is no JWT.") }
+        else { throw grant("The assertion is not a JWT.") }
         let header = try claims(head)
         guard header["alg"]?.text == "RS256" else {
             throw grant("The assertion is not signed with RS256.")
@@ -128,7 +128,7 @@ struct TokenExchange {
         guard !scopes(claims["scope"]).isDisjoint(with: TokenExchange.scopes) else {
             throw Failure(
                 code: "invalid_scope",
-                description: "Neither firebase.messaging nor cloud-platform was asked for.")
+                description: "The scope has neither firebase.messaging nor cloud-platform.")
         }
     }
 
@@ -152,7 +152,7 @@ struct TokenExchange {
     /// The `wanted` fields of a JSON object. Of a repeated name the last field counts.
     private func claims(_ bytes: [UInt8]) throws(Failure) -> Claims {
         guard let object = try? parser.parse(bytes), object.kind == .object else {
-            throw grant("The assertion is no JWT.")
+            throw grant("The assertion is not a JWT.")
         }
         var claims: Claims = [:]
         try? object.forEachField { (name, value) throws(APIError) in

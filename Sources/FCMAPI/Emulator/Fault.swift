@@ -81,7 +81,7 @@ struct Fault: Hashable, Sendable {
             case "device": device = Array((value.text ?? value.shown).utf8)
             case "times":
                 guard let count = value.integer, (0...Int64(Fault.timesMax)).contains(count) else {
-                    throw .invalid("times", "A count up to \(Fault.timesMax) is wanted; 0 stands for ever.")
+                    throw .invalid("times", "The count must be from 0, for ever, to \(Fault.timesMax).")
                 }
                 times = count == 0 ? nil : Int(count)
             case let other: throw .unknownField(other, at: "")
@@ -92,13 +92,13 @@ struct Fault: Hashable, Sendable {
 
     private func check() throws(APIError) {
         guard answer != nil || delay > 0 else {
-            throw .invalid("error", "An error or a delay is wanted.")
+            throw .invalid("error", "A fault needs an error or a delay.")
         }
     }
 
     private static func answer(_ word: String) throws(APIError) -> Answer {
         guard let answer = Answer(rawValue: word) else {
-            throw .invalid("error", "One of \(Answer.words) is wanted.")
+            throw .invalid("error", "The error must be one of \(Answer.words).")
         }
         return answer
     }
@@ -107,7 +107,7 @@ struct Fault: Hashable, Sendable {
         var text = text
         let nanoseconds = text.withUTF8 { Duration.nanoseconds($0) }
         guard let nanoseconds, nanoseconds <= delayMax else {
-            throw .invalid("delay", "A duration as \"1.5s\" is wanted, of ten minutes at the most.")
+            throw .invalid("delay", "The delay must be a duration such as \"1.5s\", at most ten minutes.")
         }
         return nanoseconds
     }

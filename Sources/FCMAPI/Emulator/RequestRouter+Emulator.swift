@@ -33,8 +33,9 @@ extension RequestRouter {
             guard emulator.add(try Fault(try json()), to: name) else {
                 throw APIError(
                     status: .failedPrecondition,
-                    message: "The project waits for \(Emulator.faultsMax) faults already, or too many others"
-                        + " do.")
+                    message:
+                        "The project has \(Emulator.faultsMax) faults already, or too many other projects"
+                        + " have faults.")
             }
         default: throw .notFoundHere
         }

@@ -80,7 +80,7 @@ public struct APIError: Error, Sendable {
     static func contentCoding(_ name: String) -> APIError {
         var error = APIError(
             status: .invalidArgument,
-            message: "Bodies are read as they are, not in the content coding \(name.prefix(40)).",
+            message: "The server takes no content coding, and the body has \(name.prefix(40)).",
             fcmCode: "INVALID_ARGUMENT")
         error.contentCoding = name
         return error

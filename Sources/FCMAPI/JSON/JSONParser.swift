@@ -52,7 +52,7 @@ final class JSONParser {
         guard let tape, let strings else { throw JSONError(reason: "no document") }
         // The tape's first word has the place of the last; neither of the two is a value.
         guard tape[0] & 0xFF_FFFF_FFFF_FFFF <= JSONParser.valuesMax + 2 else {
-            throw JSONError(reason: "It has more than \(JSONParser.valuesMax) names and values.")
+            throw JSONError(reason: "The body has more than \(JSONParser.valuesMax) names and values.")
         }
         return JSONValue(tape: tape, strings: strings, place: 1)
     }

@@ -46,8 +46,10 @@ extension API {
         case (.devices(let devices, let next), _): return self.devices(devices, next, form: form)
         default: break
         }
-        return APIError(status: .internalError, message: "The answer has no form.", fcmCode: "INTERNAL")
-            .response()
+        return APIError(
+            status: .internalError, message: "The server has no form for this answer.", fcmCode: "INTERNAL"
+        )
+        .response()
     }
 
     static func object(status: Int = 200, _ body: (inout JSONWriter) -> Void) -> HTTPResponse {

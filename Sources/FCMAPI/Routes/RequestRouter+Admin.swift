@@ -16,8 +16,8 @@ extension RequestRouter {
             throw APIError(
                 status: .failedPrecondition,
                 message: "The command speaks version \(said.prefix(20)) of the admin socket, and this server"
-                    + " version \(RequestRouter.adminVersion): use the command line of the server's own"
-                    + " build.",
+                    + " speaks version \(RequestRouter.adminVersion): use the command line of the server's"
+                    + " own build.",
                 fcmCode: nil)
         }
     }
@@ -30,7 +30,7 @@ extension RequestRouter {
             if count == 3, request.method == .post {
                 let fields = try texts()
                 guard let node = fields["node"], (1...200).contains(node.utf8.count) else {
-                    throw .invalid("node", "The name of a node is wanted.")
+                    throw .invalid("node", "The name of the node is missing.")
                 }
                 if target.matches(2, "drain") {
                     return .admin(.drain(node, force: fields["force"] == "true"))
@@ -41,7 +41,7 @@ extension RequestRouter {
         if count == 2, target.matches(1, "audit"), request.method == .get {
             guard let limit = Int(target.parameter("limit") ?? "100"),
                 (1...AuditEntry.countMax).contains(limit)
-            else { throw .invalid("limit", "From 1 to \(AuditEntry.countMax) entries are wanted.") }
+            else { throw .invalid("limit", "The limit must be from 1 to \(AuditEntry.countMax).") }
             return .admin(.audit(limit))
         }
         if target.matches(1, "keys") { return .admin(.credentials(try credentials())) }

@@ -52,7 +52,7 @@ extension RequestRouter {
                 let fields = try texts()
                 if fields["kind"] == CredentialKind.operatorToken.word { return try newOperator(fields) }
                 guard let name = fields["project"] else {
-                    throw .invalid("project", "The id of a project is wanted.")
+                    throw .invalid("project", "The project's id is missing.")
                 }
                 return try newCredential(in: try known(name))
             default: throw .notFoundHere
@@ -65,7 +65,8 @@ extension RequestRouter {
             let fields = try texts()
             if fields["never"] == "true" { return .expire(id: id, nil) }
             guard let end = try end(fields) else {
-                throw .invalid("expireSeconds", "An end is wanted: expireSeconds, ttlSeconds or never.")
+                throw .invalid(
+                    "expireSeconds", "The end is missing: give expireSeconds, ttlSeconds or never.")
             }
             return .expire(id: id, end)
         }
@@ -86,7 +87,7 @@ extension RequestRouter {
         if target.matches(3, "rotate") { return .rotateRegistration }
         guard target.matches(3, "retire") else { throw .notFoundHere }
         guard let number = UInt8(try texts()["number"] ?? "") else {
-            throw .invalid("number", "The number of a registration key is wanted.")
+            throw .invalid("number", "The number of the registration key is missing, or is not a number.")
         }
         return .retireRegistration(number)
     }
@@ -99,7 +100,7 @@ extension RequestRouter {
     func newCredential(in project: Project) throws(APIError) -> CredentialRequest {
         let fields = try texts()
         guard let kind = CredentialKind(word: fields["kind"] ?? ""), kind != .operatorToken else {
-            throw .invalid("kind", "device, bearer or service-account is wanted.")
+            throw .invalid("kind", "The kind must be device, bearer or service-account.")
         }
         return .create(
             NewCredential(
@@ -109,10 +110,10 @@ extension RequestRouter {
 
     private func newOperator(_ fields: [String: String]) throws(APIError) -> CredentialRequest {
         guard fields["project"] == nil else {
-            throw .invalid("project", "An operator's token is for all projects.")
+            throw .invalid("project", "An operator's token is for all projects: leave out the project.")
         }
         guard let role = OperatorRole(word: fields["role"] ?? "") else {
-            throw .invalid("role", "read, operate or admin is wanted.")
+            throw .invalid("role", "The role must be read, operate or admin.")
         }
         return .create(
             NewCredential(
@@ -129,7 +130,7 @@ extension RequestRouter {
         guard let text = fields[name] else { return nil }
         // At most the year 9999, so that no computation with the time overflows.
         guard let seconds = Int64(text), (0..<253_402_300_800).contains(seconds) else {
-            throw .invalid(name, "A whole number of seconds is wanted.")
+            throw .invalid(name, "The value must be a whole number of seconds.")
         }
         return seconds
     }

@@ -53,7 +53,7 @@ extension RequestRouter {
             }
         }
         guard let to, let topic = TopicName(to) else {
-            throw .invalid("to", "A topic is wanted: /topics/NAME.")
+            throw .invalid("to", "The topic must have the form /topics/NAME.")
         }
         guard !tokens.isEmpty else { throw RequestRouter.tokenCount }
         var project = named
@@ -81,7 +81,7 @@ extension RequestRouter {
 
     static let tokensMax = 1000
     private static let tokenCount = APIError.invalid(
-        "registration_tokens", "From 1 to 1,000 tokens are wanted.")
+        "registration_tokens", "The list must have from 1 to 1,000 tokens.")
 
     private static func tokens(_ list: JSONValue) throws(APIError) -> [Bytes] {
         guard list.kind == .array else { throw .type("registration_tokens", "LIST", value: list) }

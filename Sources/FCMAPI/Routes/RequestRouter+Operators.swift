@@ -25,14 +25,15 @@ extension RequestRouter {
         guard request.isSecure || request.client?.isLoopback ?? false else {
             return APIError(
                 status: .permissionDenied,
-                message: "Operators' tokens are taken over TLS only, or from this machine.")
+                message: "The server takes operators' tokens over TLS only, or from its own machine.")
         }
         let needed = neededRole
         guard role < needed else { return nil }
         return APIError(
             status: .permissionDenied,
-            message: "This wants an operator's token with the role \(needed.word), and this one has"
-                + " \(role.word).")
+            message:
+                "This request needs an operator's token with the role \(needed.word), and the token has the"
+                + " role \(role.word).")
     }
 
     /// Routes a request below /admin that came over the network, for callers that may make it.
@@ -66,5 +67,5 @@ extension RequestRouter {
 
     private static let operatorWanted = APIError(
         status: .unauthenticated,
-        message: "An operator's token is wanted here: `tidecast key create --kind operator`.")
+        message: "This request needs an operator's token: `tidecast key create --kind operator` makes one.")
 }

@@ -104,7 +104,8 @@ extension RequestRouter {
         case nil:
             guard api.settings.isDev || hasAPIKey(project) else {
                 throw APIError(
-                    status: .unauthenticated, message: "An API key of the project is needed to register.")
+                    status: .unauthenticated,
+                    message: "To register, send an API key of the project in x-goog-api-key.")
             }
         }
         try ignoredBody()
@@ -178,7 +179,7 @@ extension RequestRouter {
             event = EventID(text)
         }
         guard let event else {
-            throw .invalid("event_id", "The id of an event is wanted, as the stream gave it.")
+            throw .invalid("event_id", "The event id must be one that the stream has sent.")
         }
         return .operation(
             .acknowledge(device, by: .device(credential), event), ResponseForm(kind: .done, project: project))
@@ -272,7 +273,7 @@ extension RequestRouter {
     private func pageSize() throws(APIError) -> Int {
         guard let text = target.parameter("pageSize", "page_size"), !text.isEmpty else { return 1000 }
         guard let asked = Int(text), asked >= 0 else {
-            throw .invalid("page_size", "The size of a page is a whole number that is not negative.")
+            throw .invalid("page_size", "The page size must be a whole number, not negative.")
         }
         return asked == 0 ? 1000 : min(asked, 2000)
     }
@@ -282,7 +283,7 @@ extension RequestRouter {
     }
 
     private static let badPage = APIError.invalid(
-        "page_token", "A page's token is wanted, as a list gave it.")
+        "page_token", "The page token must be the nextPageToken of an earlier page.")
 
     private func pageToken() throws(APIError) -> PageToken? {
         guard let text = pageTokenText else { return nil }

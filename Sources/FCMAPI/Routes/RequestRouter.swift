@@ -145,7 +145,7 @@ struct RequestRouter {
     func segment(_ index: Int, lenient: Bool = false) throws(APIError) -> [UInt8] {
         guard let decoded = target.decoded(index, lenient: lenient) else {
             throw APIError(
-                status: .invalidArgument, message: "The path is not percent-encoded properly.",
+                status: .invalidArgument, message: "The path is not percent-encoded correctly.",
                 fcmCode: "INVALID_ARGUMENT")
         }
         return decoded

@@ -20,7 +20,8 @@ public struct FanoutLoad: Sendable {
 
     public func run(_ target: Target) throws -> LoadReport {
         guard streams % topics == 0, (1...FanoutRun.ring / 2).contains(inFlight) else {
-            throw LoadError("streams must be a multiple of topics, and 1...\(FanoutRun.ring / 2) in flight")
+            throw LoadError(
+                "--streams must be a multiple of --topics, and --in-flight from 1 to \(FanoutRun.ring / 2)")
         }
         let poller = try Poller()
         let each = streams / topics
@@ -38,7 +39,9 @@ public struct FanoutLoad: Sendable {
                 }
             }
             let subscribed = try Subscriber.run(batches, of: devices, at: target, on: poller)
-            guard subscribed.operations == streams else { throw LoadError("not all were subscribed") }
+            guard subscribed.operations == streams else {
+                throw LoadError("\(subscribed.operations) of \(streams) devices were subscribed")
+            }
             ways.path = { target.listenPath(devices.tokens[$0]) }
             ways.credential = { devices.credentials[$0] }
         case .redis: ways.path = { names[$0 / each] }

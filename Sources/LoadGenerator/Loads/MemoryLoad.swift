@@ -9,7 +9,9 @@ public struct MemoryLoad: Sendable {
     public init() {}
 
     public func run(_ target: Target) throws -> LoadReport {
-        guard !target.process.pids.isEmpty else { throw LoadError("whose memory? Name the server's pid.") }
+        guard !target.process.pids.isEmpty else {
+            throw LoadError("--pid is missing: name the server process to measure")
+        }
         let poller = try Poller()
         let total = connections * streams
         var ways = StreamFleet.Streams()

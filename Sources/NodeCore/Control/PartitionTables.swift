@@ -72,7 +72,8 @@ struct PartitionTables {
         let index = database - 1
         tables[index].askedIn = nil
         guard rows.count == tables[index].rows.count else {
-            tables[index].failure = "it has \(rows.count) partitions"
+            tables[index].failure =
+                "the database has \(rows.count) partitions, not \(tables[index].rows.count)"
             return
         }
         tables[index].rows = rows

@@ -351,7 +351,7 @@ extension LoopCore {
         effects.append(.noted(.dropped(id)))
         guard let partition = remove(id) else { return }
         var replies: [(RequestID, Reply)] = []
-        partition.abandon(mayHaveAppended: true, reason: "the partition is another's", into: &replies)
+        partition.abandon(mayHaveAppended: true, reason: "another session owns the partition", into: &replies)
         // The next owner knows which records went in: its window has the number of a send that is asked
         // again.
         for (request, _) in replies { answer(request, .refused(.handedOver)) }

@@ -55,7 +55,8 @@ extension LoopCore {
         if options.isClustered { return openInCluster(project) }
         grantor.open(
             project, limits[project] ?? .standard, epoch: Epoch(1),
-            options.formerQuotas.beginning(of: project, started: options.started), now: now.monotonic)
+            beginning: options.formerQuotas.beginning(of: project, started: options.started),
+            now: now.monotonic)
         return true
     }
 
@@ -81,7 +82,7 @@ extension LoopCore {
                 isFirst: isFirst, left: left, since: since, now: now.monotonic, options.quotas)
         else { return false }
         grantor.open(
-            project, limits[project] ?? .standard, epoch: epoch, beginning, now: now.monotonic)
+            project, limits[project] ?? .standard, epoch: epoch, beginning: beginning, now: now.monotonic)
         return true
     }
 
@@ -121,9 +122,8 @@ extension LoopCore {
         guard case .request(let id, .sendToDevice(_, let device, _)) = event else { return false }
         let limits = limits[device.project] ?? .standard
         let time = now.monotonic
-        guard let refusal = deviceLimiter.take(device.partition, device.index, limits, now: time) else {
-            return false
-        }
+        guard let refusal = deviceLimiter.take(device.partition, device.index, within: limits, now: time)
+        else { return false }
         refuse(id, refusal)
         return true
     }

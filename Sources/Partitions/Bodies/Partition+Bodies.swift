@@ -5,15 +5,13 @@ import Model
 // Reads bodies from the journal for streams that come back.
 
 extension Partition {
-    func readNext(_ effects: inout [PartitionEffect]) {
+    func readNext(_ turn: inout Turn) {
         guard let records = bodyReads.next(options.bodiesAtOnce, token: lastToken + 1) else { return }
         lastToken += 1
-        effects.append(.readRecords(records, bytesMax: options.bodyBytesAtOnce, token: lastToken))
+        turn.effects.append(.readRecords(records, bytesMax: options.bodyBytesAtOnce, token: lastToken))
     }
 
-    func onRecords(
-        _ read: RecordBodies, _ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]
-    ) {
+    func onRecords(_ read: RecordBodies, token: UInt64, _ turn: inout Turn) {
         guard let (records, readers) = bodyReads.answered(through: read.through, token: token) else { return }
         var bodies: [Sequence: [[UInt8]]] = [:]
         for record in read.records { bodies[record.sequence] = Fact.events(in: record.body) }
@@ -21,13 +19,13 @@ extension Partition {
         let missing = records.filter { bodies[$0] == nil }
         if !missing.isEmpty {
             // Looked up before anything leaves the log, so that every device that waited is told of the loss.
-            let lost = readers.map { (index: $0, gone: waiting($0, for: missing, now)) }
+            let lost = readers.map { (index: $0, gone: waiting($0, for: missing, turn.now)) }
             let losing = lost.filter { !$0.gone.isEmpty }
             give(up: Set(losing.flatMap(\.gone)), for: losing.map(\.index))
             left = lost.filter(\.gone.isEmpty).map(\.index)
         }
-        for index in left { onBodies(bodies, of: records, for: index, now, &effects) }
-        readNext(&effects)
+        for index in left { onBodies(bodies, of: records, for: index, &turn) }
+        readNext(&turn)
     }
 
     /// The messages of these records whose bodies the stream waits for.
@@ -38,11 +36,10 @@ extension Partition {
     }
 
     private func onBodies(
-        _ bodies: [Sequence: [[UInt8]]], of records: Set<Sequence>, for index: UInt32, _ now: Instant,
-        _ effects: inout [PartitionEffect]
+        _ bodies: [Sequence: [[UInt8]]], of records: Set<Sequence>, for index: UInt32, _ turn: inout Turn
     ) {
         guard let attachment = streams.attachment(index), case .reading = attachment.state else { return }
-        var waiting = durableWaiting(index, after: attachment.written, now)
+        var waiting = durableWaiting(index, after: attachment.written, turn.now)
         var gone: [Position] = []
         for place in waiting.indices where waiting[place].body == nil {
             let entry = waiting[place]
@@ -59,8 +56,8 @@ extension Partition {
         let told = durableLoss(index, after: attachment.written).flatMap { told in
             ready.endIndex == waiting.endIndex || told < waiting[ready.endIndex].position ? told : nil
         }
-        if !ready.isEmpty || told != nil { sendWaiting(index, attachment, ready, told, &effects) }
-        catchUp(index, now, &effects)
+        if !ready.isEmpty || told != nil { sendWaiting(ready, to: attachment, of: index, told: told, &turn) }
+        catchUp(index, &turn)
     }
 
     /// Bodies that the journal was asked for and does not have are gone, whatever took them. The streams go
@@ -79,13 +76,11 @@ extension Partition {
     }
 
     /// A record for which the stream waited is durable.
-    func continueReading(
-        _ stream: StreamID, _ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]
-    ) {
+    func continueReading(_ stream: StreamID, of index: UInt32, _ turn: inout Turn) {
         guard let attachment = streams.attachment(index), attachment.stream == stream,
             case .losing = attachment.state
         else { return }
-        catchUp(index, now, &effects)
+        catchUp(index, &turn)
     }
 }
 

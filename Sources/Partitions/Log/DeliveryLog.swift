@@ -98,7 +98,7 @@ struct DeliveryLog: ~Copyable {
     mutating func drop(_ devices: DeviceSet, upTo limit: Position, _ departure: Departure) {
         visit(devices, upTo: limit) { log, block, place in
             let leaving = block.entries[place].targets.intersection(devices)
-            if !leaving.isEmpty { log.take(leaving, outOf: block, place, departure) }
+            if !leaving.isEmpty { log.take(leaving, outOf: block, at: place, departure) }
             return true
         }
     }
@@ -107,7 +107,7 @@ struct DeliveryLog: ~Copyable {
     mutating func drop(at position: Position, _ departure: Departure) -> DeviceSet {
         guard let (block, place) = find(position) else { return DeviceSet() }
         let targets = block.entries[place].targets
-        take(targets, outOf: block, place, departure)
+        take(targets, outOf: block, at: place, departure)
         if hasEmptied { prune() }
         return targets
     }
@@ -123,7 +123,7 @@ struct DeliveryLog: ~Copyable {
             let (position, isPlain) = (block.entries[place].position, block.entries[place].key == 0)
             let leaving = block.entries[place].targets.intersection(rest)
             guard !leaving.isEmpty else { return true }
-            log.take(leaving, outOf: block, place, departure)
+            log.take(leaving, outOf: block, at: place, departure)
             var done: [UInt32] = []
             leaving.forEach { index in
                 let count = (taken[index]?.count ?? 0) + (isPlain ? 1 : 0)
@@ -137,11 +137,11 @@ struct DeliveryLog: ~Copyable {
     }
 
     /// Takes `devices` out of the older entries that carry this key.
-    mutating func collapse(_ key: UInt32, _ devices: DeviceSet, _ departure: Departure) {
+    mutating func collapse(_ key: UInt32, for devices: DeviceSet, _ departure: Departure) {
         for position in keys.entries(of: key, sharing: devices) {
             guard let (block, place) = find(position) else { continue }
             let leaving = block.entries[place].targets.intersection(devices)
-            if !leaving.isEmpty { take(leaving, outOf: block, place, departure) }
+            if !leaving.isEmpty { take(leaving, outOf: block, at: place, departure) }
         }
     }
 
@@ -152,7 +152,7 @@ struct DeliveryLog: ~Copyable {
             guard block.entries[place].key != 0, block.entries[place].targets.contains(index) else {
                 return true
             }
-            log.take(device, outOf: block, place, departure)
+            log.take(device, outOf: block, at: place, departure)
             return false
         }
     }
@@ -165,7 +165,7 @@ struct DeliveryLog: ~Copyable {
             expiring[due] = nil
             for position in positions {
                 guard let (block, place) = find(position) else { continue }
-                take(block.entries[place].targets, outOf: block, place, departure)
+                take(block.entries[place].targets, outOf: block, at: place, departure)
             }
         }
         earliest = expiring.keys.min()
@@ -262,7 +262,7 @@ struct DeliveryLog: ~Copyable {
     }
 
     private mutating func take(
-        _ leaving: DeviceSet, outOf block: LogBlock, _ place: Int, _ departure: Departure
+        _ leaving: DeviceSet, outOf block: LogBlock, at place: Int, _ departure: Departure
     ) {
         if let caster {
             shadows.append(Shadow(entry: block.entries[place], devices: leaving, by: caster))

@@ -33,21 +33,21 @@ extension Partition {
         max(now.wall.day, WallTime(milliseconds: Int64(clamping: state.log.last.rawValue / 1000)).day)
     }
 
-    func onWoke(_ at: MonotonicTime, _ now: Instant, _ effects: inout [PartitionEffect]) {
+    func onWoke(_ at: MonotonicTime, _ turn: inout Turn) {
         wakes.fired(at)
-        continueSnapshot(now, &effects)
-        retryOutboxes(now, &effects)
-        probeAgain(now, &effects)
-        retryComparison(now, &effects)
-        retryResolutions(now, &effects)
+        continueSnapshot(&turn)
+        retryOutboxes(&turn)
+        probeAgain(&turn)
+        retryComparison(&turn)
+        retryResolutions(&turn)
         guard clock.isTrusted else { return }
-        if let expiry = state.log.nextExpiry, expiry <= now.wall {
-            propose(.expire(now: now.wall))
+        if let expiry = state.log.nextExpiry, expiry <= turn.now.wall {
+            propose(.expire(now: turn.now.wall))
         }
-        endUnseen(now, &effects)
+        endUnseen(&turn)
     }
 
-    func scheduleWake(_ now: Instant, _ effects: inout [PartitionEffect]) {
+    func scheduleWake(_ turn: inout Turn) {
         // While a record is in flight, only its outcome lets the next record go; a timer could do nothing.
         var next = pipeline.inFlight.isEmpty ? bookkeepingDue : nil
         func consider(_ time: MonotonicTime?) {
@@ -56,31 +56,31 @@ extension Partition {
         }
         offered.forEach { _, last in consider(last.at.advanced(by: options.outboxRetry)) }
         if streams.mayBeStuck {
-            let last = probedAt ?? now.monotonic
+            let last = probedAt ?? turn.now.monotonic
             probedAt = last
             consider(last.advanced(by: options.outboxRetry))
         }
         consider(comparison.map { $0.at.advanced(by: options.outboxRetry) })
         consider(resolutions.values.map { $0.askedAt.advanced(by: options.outboxRetry) }.min())
         if !clock.isTrusted {
-            consider(now.monotonic.advanced(by: .seconds(60)))
+            consider(turn.now.monotonic.advanced(by: .seconds(60)))
         } else if let expiry = state.log.nextExpiry {
-            let wait = UInt64(max(0, expiry.milliseconds - now.wall.milliseconds))
-            consider(now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
+            let wait = UInt64(max(0, expiry.milliseconds - turn.now.wall.milliseconds))
+            consider(turn.now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
         }
         consider(nextSlice())
-        if sweep.next != nil, sweep.left > 0 { consider(now.monotonic.advanced(by: .seconds(1))) }
-        if state.devices.count > 0 { consider(now.monotonic.advanced(by: .seconds(6 * 3600))) }
-        guard let next, wakes.plan(next, now: now.monotonic) else { return }
-        effects.append(.wake(at: next))
+        if sweep.next != nil, sweep.left > 0 { consider(turn.now.monotonic.advanced(by: .seconds(1))) }
+        if state.devices.count > 0 { consider(turn.now.monotonic.advanced(by: .seconds(6 * 3600))) }
+        guard let next, wakes.plan(next, now: turn.now.monotonic) else { return }
+        turn.effects.append(.wake(at: next))
     }
 
     /// Ends devices that nobody has seen for `deviceDaysMax` days. The search runs once a day, and ends a
     /// bounded number of devices in a day. Listening devices are seen each day, and a new owner waits for
     /// their streams to return before it searches, so it ends no device that listened.
-    private func endUnseen(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        guard now.monotonic.since(begunAt) >= options.listenersReturn else { return }
-        let today = today(now)
+    private func endUnseen(_ turn: inout Turn) {
+        guard turn.now.monotonic.since(begunAt) >= options.listenersReturn else { return }
+        let today = today(turn.now)
         if sweep.day != today {
             let share = state.devices.count / options.sweptShare
             sweep = Sweep(day: today, next: 0, left: max(options.sweptDayMax, share))
@@ -96,7 +96,7 @@ extension Partition {
         }
         for index in unseen {
             // The search goes on a second later.
-            guard makeRoom(&effects) else { return sweep.next = index }
+            guard makeRoom(&turn) else { return sweep.next = index }
             // A device whose topics' partitions cannot hear of its end now is found again the next day.
             guard state.homes(of: index).allSatisfy(hasRoom) else { continue }
             propose(.end(index: index))

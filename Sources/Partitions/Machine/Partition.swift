@@ -151,6 +151,8 @@ public final class Partition {
     /// machines of the same partition, whose confirmations and records may still be on their way.
     public func begin(now: Instant, incarnation: UInt32 = 0, into effects: inout [PartitionEffect]) {
         clock = TrustedClock(now)
+        var turn = Turn(at: now, &effects)
+        defer { turn.end(&effects) }
         self.incarnation = incarnation
         lastToken = UInt64(incarnation) << Partition.tokenBits
         (begunAt, hadWaiting) = (now.monotonic, state.log.union())
@@ -174,66 +176,68 @@ public final class Partition {
         state.outboxes.forEach { partition, outbox in
             guard !outbox.isEmpty else { return }
             offered[partition] = Offered(upTo: .zero, at: now.monotonic)
-            effects.append(
+            turn.effects.append(
                 .offer(to: partition, Proven(frame([], to: partition), restingOn: .zero, by: proof)))
         }
-        beginComparison(now, &effects)
+        beginComparison(&turn)
         for ticket in state.conditions.keys.sorted(by: ConditionTicket.isBefore) {
-            beginResolution(ticket, proof, now, &effects)
+            beginResolution(ticket, by: proof, &turn)
         }
-        scheduleWake(now, &effects)
+        scheduleWake(&turn)
     }
 
     // MARK: Events
 
     public func handle(_ event: PartitionEvent, now: Instant, into effects: inout [PartitionEffect]) {
-        let now = believed(now, &effects)
-        makeRoom(&effects)
+        var turn = Turn(at: believed(now, &effects), &effects)
+        defer { turn.end(&effects) }
+        makeRoom(&turn)
         switch event {
-        case .request(let id, let request): onRequest(id, request, now, &effects)
-        case .offered(let frame): onOffered(frame, now, &effects)
-        case .acknowledged(let acknowledgement): onAcknowledged(acknowledgement, now, &effects)
-        case .asked(let question): onAsked(question, &effects)
-        case .told(let answer): onTold(answer, now, &effects)
-        case .stream(let command): onStream(command, now, &effects)
-        case .appended(let sequence): onAppended(sequence, now, &effects)
-        case .postponed(let reason): onPostponed(reason, &effects)
+        case .request(let id, let request): onRequest(request, as: id, &turn)
+        case .offered(let frame): onOffered(frame, &turn)
+        case .acknowledged(let acknowledgement): onAcknowledged(acknowledgement, &turn)
+        case .asked(let question): onAsked(question)
+        case .told(let answer): onTold(answer)
+        case .stream(let command): onStream(command, &turn)
+        case .appended(let sequence): onAppended(sequence, &turn)
+        case .postponed(let reason): onPostponed(reason, &turn)
         case .crowded(let sequence): crowded = max(crowded, sequence)
-        case .confirmed(let token): onConfirmed(token, now, &effects)
-        case .records(let bodies, let token): onRecords(bodies, token, now, &effects)
-        case .snapshotPart(let upload, let token): onSnapshotPart(upload, token, &effects)
+        case .confirmed(let token): onConfirmed(token, &turn)
+        case .records(let bodies, let token): onRecords(bodies, token: token, &turn)
+        case .snapshotPart(let upload, let token): onSnapshotPart(upload, token: token, &turn)
         case .snapshotFailed(let token): onSnapshotFailed(token)
-        case .woke(let at): onWoke(at, now, &effects)
+        case .woke(let at): onWoke(at, &turn)
         }
     }
 
     /// The end of a turn of the loop: closes the open record if the journal is free for it.
     public func flush(now: Instant, into effects: inout [PartitionEffect]) {
-        let now = believed(now, &effects)
+        var turn = Turn(at: believed(now, &effects), &effects)
+        defer { turn.end(&effects) }
         #if DEBUG
-            breakRules(now, &effects)
+            breakRules(&turn)
         #endif
         let mayWait = !pipeline.isUrgent && pipeline.openBytes < options.recordBytesMax / 4 && !isFull
         if mayWait, !pipeline.isOpenEmpty, bookkeepingDue == nil {
-            bookkeepingDue = now.monotonic.advanced(by: options.bookkeepingDelay)
+            bookkeepingDue = turn.now.monotonic.advanced(by: options.bookkeepingDelay)
         }
-        let due = bookkeepingDue.map { $0 <= now.monotonic } ?? false
+        let due = bookkeepingDue.map { $0 <= turn.now.monotonic } ?? false
         let isFree =
             pipeline.inFlight.isEmpty
             || (isFull && pipeline.inFlight.count < options.recordsInFlightMax)
-        if isFree, !pipeline.isOpenEmpty, !mayWait || due { seal(&effects) }
+        if isFree, !pipeline.isOpenEmpty, !mayWait || due { seal(&turn) }
         if !confirmInFlight, let newest = confirmations.last {
             confirmInFlight = true
-            effects.append(.confirm(newest.token))
+            turn.effects.append(.confirm(newest.token))
         }
-        scheduleWake(now, &effects)
+        scheduleWake(&turn)
         checkInvariants()
     }
 
-    private func seal(_ effects: inout [PartitionEffect]) {
+    private func seal(_ turn: inout Turn) {
         guard let record = pipeline.seal(&state) else { return }
         bookkeepingDue = nil
-        effects.append(.append(record.sequence, body: record.body))
+        turn.effects.append(.append(record.sequence, body: record.body))
         snapshots.note(bytes: record.body.count)
         beginSnapshot()
     }
@@ -253,57 +257,57 @@ public final class Partition {
     /// Closes a full record before anything is added. Each event adds a bounded number of bytes, and a step
     /// that adds more asks for room in between, so no record grows past what can be written.
     @discardableResult
-    func makeRoom(_ effects: inout [PartitionEffect]) -> Bool {
+    func makeRoom(_ turn: inout Turn) -> Bool {
         guard isFull else { return true }
         #if DEBUG
             if options.planted.contains(.growRecords) { return true }
         #endif
         guard pipeline.inFlight.count < options.recordsInFlightMax else { return false }
-        seal(&effects)
+        seal(&turn)
         return true
     }
 
     // MARK: The journal's answers
 
-    private func onAppended(_ sequence: Sequence, _ now: Instant, _ effects: inout [PartitionEffect]) {
+    private func onAppended(_ sequence: Sequence, _ turn: inout Turn) {
         guard let (gated, marks, proof) = pipeline.becameDurable(sequence) else { return }
         state.log.forgetShadows(upTo: sequence)
         if refusal != nil {
             refusal = nil
-            effects.append(.notice(.journalTakes))
+            turn.effects.append(.notice(.journalTakes))
         }
-        for answer in answers(of: gated) { release(answer, proof, &effects) }
-        for partition in gated.touched.sorted() { offer(to: partition, proof, now, &effects) }
+        for answer in answers(of: gated) { release(answer, by: proof, &turn) }
+        for partition in gated.touched.sorted() { offer(to: partition, by: proof, &turn) }
         for (partition, mark) in marks {
             durableMarks[partition] = mark
-            acknowledge(to: partition, proof, &effects)
+            acknowledge(to: partition, by: proof, &turn)
         }
-        if !gated.deliveries.isEmpty { push(gated.deliveries, proof, &effects) }
+        if !gated.deliveries.isEmpty { push(gated.deliveries, by: proof, &turn) }
         // Behind the pushes: this record's messages belong to what a beginning stream has missed.
         for (stream, device, needsConfirmation) in gated.beginning {
             if needsConfirmation {
                 confirm(Answer(to: .beginning(stream, device), reply: .done))
             } else {
-                begin(stream, device, now, &effects)
+                begin(stream, of: device, &turn)
             }
         }
-        if gated.bodiesGone > 0 { effects.append(.notice(.bodiesGone(gated.bodiesGone))) }
-        for (stream, device) in gated.continuing { continueReading(stream, device, now, &effects) }
-        for ticket in gated.tickets { beginResolution(ticket, proof, now, &effects) }
+        if gated.bodiesGone > 0 { turn.effects.append(.notice(.bodiesGone(gated.bodiesGone))) }
+        for (stream, device) in gated.continuing { continueReading(stream, of: device, &turn) }
+        for ticket in gated.tickets { beginResolution(ticket, by: proof, &turn) }
         if !repairs.isEmpty { continueRepairs() }
-        if !deferred.isEmpty { takeDeferred(now, &effects) }
-        writeNextPart(&effects)
+        if !deferred.isEmpty { takeDeferred(&turn) }
+        writeNextPart(&turn)
     }
 
-    private func onPostponed(_ reason: String, _ effects: inout [PartitionEffect]) {
+    private func onPostponed(_ reason: String, _ turn: inout Turn) {
         guard !pipeline.inFlight.isEmpty, refusal != reason else { return }
         let isFirst = refusal == nil
         refusal = reason
-        effects.append(.notice(.journalRefuses(reason)))
-        if isFirst { refuseBeginning(&effects) }
+        turn.effects.append(.notice(.journalRefuses(reason)))
+        if isFirst { refuseBeginning(&turn) }
     }
 
-    private func onConfirmed(_ token: UInt64, _ now: Instant, _ effects: inout [PartitionEffect]) {
+    private func onConfirmed(_ token: UInt64, _ turn: inout Turn) {
         guard token >> Partition.tokenBits == lastToken >> Partition.tokenBits else { return }
         confirmInFlight = false
         let proof = pipeline.confirmed()
@@ -312,9 +316,9 @@ public final class Partition {
             var answer = first.answer
             answer.needsConfirmation = false
             if case .beginning(let stream, let device) = answer.to {
-                begin(stream, device, now, &effects)
+                begin(stream, of: device, &turn)
             } else {
-                release(answer, proof, &effects)
+                release(answer, by: proof, &turn)
             }
         }
     }
@@ -327,7 +331,7 @@ public final class Partition {
     }
 
     /// The answer's record is durable: the answer goes on to what else it waits for, or out.
-    func release(_ answer: Answer, _ proof: Proof, _ effects: inout [PartitionEffect]) {
+    func release(_ answer: Answer, by proof: Proof, _ turn: inout Turn) {
         if answer.needsConfirmation {
             confirm(answer)
             return
@@ -339,18 +343,18 @@ public final class Partition {
         }
         switch answer.to {
         case .request(let id):
-            effects.append(.reply(id, Proven(answer.reply, restingOn: .zero, by: proof)))
+            turn.effects.append(.reply(id, Proven(answer.reply, restingOn: .zero, by: proof)))
         case .question(let question):
             guard case .memberSets(let members) = answer.reply else { return }
             let told = ConditionAnswer(ticket: question.ticket, place: question.place, members: members)
-            effects.append(.tell(question.asker, Proven(told, restingOn: .zero, by: proof)))
+            turn.effects.append(.tell(question.asker, Proven(told, restingOn: .zero, by: proof)))
         case .beginning: break
         case .end(let stream, let device):
-            effects.append(
+            turn.effects.append(
                 .stream(stream.gateway, Proven(.ended(stream, device), restingOn: .zero, by: proof)))
         case .stream(let stream):
             guard case .refused(let refusal) = answer.reply else { return }
-            effects.append(
+            turn.effects.append(
                 .stream(stream.gateway, Proven(.refused(stream, refusal), restingOn: .zero, by: proof)))
         }
     }
@@ -389,11 +393,5 @@ public final class Partition {
             #endif
             replies.append((id, .refused(unknown ? .unknown : .unavailable(reason))))
         }
-    }
-}
-
-extension ConditionTicket {
-    static func isBefore(_ left: ConditionTicket, _ right: ConditionTicket) -> Bool {
-        (left.record, left.ordinal) < (right.record, right.ordinal)
     }
 }

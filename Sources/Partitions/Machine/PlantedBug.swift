@@ -71,29 +71,29 @@ import Model
 
     extension Partition {
         /// Lets out at once what should wait for the open record, where a planted bug says so.
-        func breakRules(_ now: Instant, _ effects: inout [PartitionEffect]) {
+        func breakRules(_ turn: inout Turn) {
             let proof = pipeline.confirmed()
             if options.planted.contains(.answerBeforeDurable) {
-                for answer in pipeline.gated.answers { release(answer, proof, &effects) }
+                for answer in pipeline.gated.answers { release(answer, by: proof, &turn) }
                 pipeline.gated.answers = []
             }
             if options.planted.contains(.offerBeforeDurable) {
                 for partition in pipeline.gated.touched.sorted() {
                     guard let entry = state.outboxes[partition]?.unacknowledged.last else { continue }
                     let frame = frame([entry], to: partition)
-                    effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
-                    offered[partition] = Offered(upTo: entry.number, at: now.monotonic)
+                    turn.effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
+                    offered[partition] = Offered(upTo: entry.number, at: turn.now.monotonic)
                 }
                 pipeline.gated.touched.removeAll()
             }
             if options.planted.contains(.acknowledgeVolatile) {
                 for partition in pipeline.gated.applied.sorted() {
                     durableMarks[partition] = state.marks[partition]
-                    acknowledge(to: partition, proof, &effects)
+                    acknowledge(to: partition, by: proof, &turn)
                 }
             }
             if options.planted.contains(.pushBeforeDurable) {
-                push(pipeline.gated.deliveries, proof, &effects)
+                push(pipeline.gated.deliveries, by: proof, &turn)
                 pipeline.gated.deliveries = []
             }
         }

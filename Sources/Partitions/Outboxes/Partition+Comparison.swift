@@ -61,7 +61,7 @@ extension Partition {
 
     // MARK: Comparing
 
-    func beginComparison(_ now: Instant, _ effects: inout [PartitionEffect]) {
+    func beginComparison(_ turn: inout Turn) {
         guard options.databaseCount > 1, state.comparedGeneration < state.generation else { return }
         #if DEBUG
             if options.planted.contains(.skipComparison) { return }
@@ -70,8 +70,8 @@ extension Partition {
         let others = (0..<UInt16(options.partitionCount)).map(PartitionID.init).filter {
             $0.database(of: options.databaseCount) != database
         }
-        comparison = Comparison(left: others, at: now.monotonic)
-        compare(&effects)
+        comparison = Comparison(left: others, at: turn.now.monotonic)
+        compare(&turn)
     }
 
     func isBeingCompared(_ partition: PartitionID) -> Bool {
@@ -79,20 +79,20 @@ extension Partition {
     }
 
     /// Asks the partitions that have not answered, some at once.
-    func retryComparison(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        guard let comparison, now.monotonic.since(comparison.at) >= options.outboxRetry else { return }
-        self.comparison?.at = now.monotonic
-        compare(&effects)
+    func retryComparison(_ turn: inout Turn) {
+        guard let comparison, turn.now.monotonic.since(comparison.at) >= options.outboxRetry else { return }
+        self.comparison?.at = turn.now.monotonic
+        compare(&turn)
     }
 
     /// Asks some of the partitions that are left for their marks, and others the next time: many may be away.
-    private func compare(_ effects: inout [PartitionEffect]) {
+    private func compare(_ turn: inout Turn) {
         guard let left = comparison?.left else { return }
         let proof = pipeline.confirmed()
         let asked = left.prefix(options.comparedAtOnce)
         comparison?.left = Array(left[asked.endIndex...] + asked)
         for partition in asked {
-            effects.append(
+            turn.effects.append(
                 .offer(to: partition, Proven(frame([], to: partition), restingOn: .zero, by: proof)))
         }
     }

@@ -4,8 +4,7 @@ import Model
 
 extension Partition {
     /// Offers the durable entries that were not offered yet, within the window.
-    func offer(to partition: PartitionID, _ proof: Proof, _ now: Instant, _ effects: inout [PartitionEffect])
-    {
+    func offer(to partition: PartitionID, by proof: Proof, _ turn: inout Turn) {
         guard let outbox = state.outboxes[partition] else { return }
         let acknowledged = self.acknowledged[partition] ?? .zero
         let sent = max(offered[partition]?.upTo ?? .zero, acknowledged)
@@ -21,12 +20,12 @@ extension Partition {
             if entry.number > sent { entries.append(entry) }
         }
         guard let last = entries.last else { return }
-        offered[partition] = Offered(upTo: last.number, at: now.monotonic)
+        offered[partition] = Offered(upTo: last.number, at: turn.now.monotonic)
         let frame = frame(entries, to: partition)
-        effects.append(.offer(to: partition, Proven(frame, restingOn: last.number, by: proof)))
+        turn.effects.append(.offer(to: partition, Proven(frame, restingOn: last.number, by: proof)))
     }
 
-    func onOffered(_ frame: OutboxFrame, _ now: Instant, _ effects: inout [PartitionEffect]) {
+    func onOffered(_ frame: OutboxFrame, _ turn: inout Turn) {
         let mark = state.marks[frame.from]
         if let mark, mark.history != frame.history {
             // The sender has another history: nothing of it can be placed against this mark.
@@ -48,14 +47,14 @@ extension Partition {
             if offered.number <= number { continue }
             let entry = following(offered, number)
             guard entry.follows(number) else { break }
-            let isWhole = receive(entry, from: frame.from, frame.history, now, &applied, &effects)
+            let isWhole = receive(entry, from: frame.from, history: frame.history, applied: &applied, &turn)
             guard isWhole else {
                 keep(frame)
                 break
             }
             number = entry.number
         }
-        if !applied { acknowledge(to: frame.from, pipeline.confirmed(), &effects) }
+        if !applied { acknowledge(to: frame.from, by: pipeline.confirmed(), &turn) }
     }
 
     /// The journal is behind, so what is left of the frame is applied when a record is durable. Past a bound
@@ -67,10 +66,10 @@ extension Partition {
         if deferred.isEmpty || held + frame.weight <= options.deferredBytesMax { deferred.append(frame) }
     }
 
-    func takeDeferred(_ now: Instant, _ effects: inout [PartitionEffect]) {
+    func takeDeferred(_ turn: inout Turn) {
         let frames = deferred
         deferred = []
-        for frame in frames { onOffered(frame, now, &effects) }
+        for frame in frames { onOffered(frame, &turn) }
     }
 
     private func noteApplied(_ partition: PartitionID) {
@@ -81,22 +80,22 @@ extension Partition {
     /// Applies what is left of an entry, in as many records as it needs. False where the journal is behind:
     /// the caller keeps the frame.
     private func receive(
-        _ entry: OutboxEntry, from: PartitionID, _ history: History, _ now: Instant, _ applied: inout Bool,
-        _ effects: inout [PartitionEffect]
+        _ entry: OutboxEntry, from: PartitionID, history: History, applied: inout Bool, _ turn: inout Turn
     ) -> Bool {
         let part = state.marks[from]?.part
         var next = part?.entry == entry.number ? min(Int(part?.items ?? 0), entry.items.count) : 0
         repeat {
-            guard makeRoom(&effects) else { return false }
-            let end = endOfPart(entry, from: next, now)
+            guard makeRoom(&turn) else { return false }
+            let end = endOfPart(entry, from: next, turn.now)
             if next == 0, end == entry.items.count {
                 propose(
-                    .receive(from: from, history: history, entry: entry, decisions: decisions(entry, now)))
+                    .receive(
+                        from: from, history: history, entry: entry, decisions: decisions(entry, turn.now)))
             } else {
                 let items = entry.part(next..<end)
                 propose(
                     .receivePart(
-                        from: from, history: history, entry: items, decisions: decisions(items, now),
+                        from: from, history: history, entry: items, decisions: decisions(items, turn.now),
                         behind: UInt32(clamping: next), isLast: end == entry.items.count))
             }
             noteApplied(from)
@@ -139,18 +138,16 @@ extension Partition {
     }
 
     /// Tells a sender how far its outbox is durably applied here. A repeat gets the same acknowledgement.
-    func acknowledge(to partition: PartitionID, _ proof: Proof, _ effects: inout [PartitionEffect]) {
+    func acknowledge(to partition: PartitionID, by proof: Proof, _ turn: inout Turn) {
         let mark = durableMarks[partition]
         let said = OutboxAcknowledgement(
             from: id, history: mark?.history ?? History(0), generation: mark?.generation ?? 0,
             mark: mark?.number ?? .zero,
             fingerprint: mark?.fingerprint ?? 0)
-        effects.append(.acknowledge(to: partition, Proven(said, restingOn: .zero, by: proof)))
+        turn.effects.append(.acknowledge(to: partition, Proven(said, restingOn: .zero, by: proof)))
     }
 
-    func onAcknowledged(
-        _ said: OutboxAcknowledgement, _ now: Instant, _ effects: inout [PartitionEffect]
-    ) {
+    func onAcknowledged(_ said: OutboxAcknowledgement, _ turn: inout Turn) {
         guard said.mark == .zero || said.history == history else { return }
         guard said.generation <= state.generation else { return }
         // A receiver in another database may have lost this mark since: the acknowledgement may be a late one
@@ -164,7 +161,7 @@ extension Partition {
         let known = acknowledged[said.from] ?? .zero
         let isNew =
             said.mark > known || outbox.unacknowledged.first.map { $0.number <= said.mark } ?? false
-        if isNew || isBeingCompared(said.from), compareFingerprints(said, outbox, now, &effects) {
+        if isNew || isBeingCompared(said.from), compareFingerprints(said, with: outbox, &turn) {
             wasCompared(said.from)
         }
         if isNew {
@@ -172,17 +169,17 @@ extension Partition {
             propose(.acknowledge([OutboxMark(partition: said.from, number: said.mark)]))
         }
         if let offered = offered[said.from], offered.upTo <= said.mark { self.offered[said.from] = nil }
-        offer(to: said.from, pipeline.confirmed(), now, &effects)
+        offer(to: said.from, by: pipeline.confirmed(), &turn)
         // While the two ends do not agree, an acknowledgement is no proof that the receiver has the change.
         if !isUnderRepair(said.from, said.mark), !isBeingCompared(said.from) {
-            releaseOutboxWaiters(said.from, &effects)
+            releaseOutboxWaiters(said.from, &turn)
         }
     }
 
     /// Compares the two ends' XOR over the members of the pair; tells and repairs a difference. False where
     /// this end does not know its value at the mark.
     private func compareFingerprints(
-        _ said: OutboxAcknowledgement, _ outbox: Outbox, _ now: Instant, _ effects: inout [PartitionEffect]
+        _ said: OutboxAcknowledgement, with outbox: Outbox, _ turn: inout Turn
     ) -> Bool {
         guard !isUnderRepair(said.from, said.mark) else { return true }
         let ours: UInt64?
@@ -193,8 +190,8 @@ extension Partition {
         }
         guard let ours else { return false }
         guard ours != said.fingerprint else { return true }
-        effects.append(.fingerprintsDiffer(with: said.from))
-        beginRepair(said.from, now)
+        turn.effects.append(.fingerprintsDiffer(with: said.from))
+        beginRepair(said.from, turn.now)
         return true
     }
 
@@ -207,7 +204,7 @@ extension Partition {
         return first.number > mark.number
     }
 
-    private func releaseOutboxWaiters(_ partition: PartitionID, _ effects: inout [PartitionEffect]) {
+    private func releaseOutboxWaiters(_ partition: PartitionID, _ turn: inout Turn) {
         guard let waiters = outboxWaiters[partition] else { return }
         let mark = acknowledged[partition] ?? .zero
         // Not in order: an answer that waited for a confirmation stands behind an answer of a faster record.
@@ -215,7 +212,7 @@ extension Partition {
         var kept: [OutboxWaiter] = []
         for waiter in waiters {
             if waiter.number <= mark {
-                release(waiter.answer, waiter.proof, &effects)
+                release(waiter.answer, by: waiter.proof, &turn)
             } else {
                 kept.append(waiter)
             }
@@ -224,12 +221,12 @@ extension Partition {
     }
 
     /// Offers entries again that were not acknowledged within `outboxRetry`.
-    func retryOutboxes(_ now: Instant, _ effects: inout [PartitionEffect]) {
+    func retryOutboxes(_ turn: inout Turn) {
         let proof = pipeline.confirmed()
         offered.forEach { partition, last in
-            guard now.monotonic.since(last.at) >= options.outboxRetry else { return }
+            guard turn.now.monotonic.since(last.at) >= options.outboxRetry else { return }
             offered[partition] = nil
-            offer(to: partition, proof, now, &effects)
+            offer(to: partition, by: proof, &turn)
         }
     }
 
@@ -248,7 +245,7 @@ extension Partition {
         var burst = Burst(companions: count)
         for item in entry.items {
             guard case .message(let project, let message, let targets) = item else { continue }
-            let decision = place(project, message, targets, in: &burst, after: last, now)
+            let decision = place(message, of: project, to: targets, in: &burst, after: last, at: now)
             last = decision.position
             decisions.append(decision)
         }
@@ -264,8 +261,8 @@ extension Partition {
     }
 
     func place(
-        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, in burst: inout Burst,
-        after last: Position, _ now: Instant
+        _ message: Envelope, of project: ProjectNumber, to targets: DeviceSet, in burst: inout Burst,
+        after last: Position, at now: Instant
     ) -> DeliveryDecision {
         let clock = UInt64(max(0, now.wall.milliseconds)) * 1000
         let position = Position(max(clock, last.rawValue + 2))
@@ -278,7 +275,7 @@ extension Partition {
             return DeliveryDecision(disposition: .refused, position: position)
         }
         var decision = DeliveryDecision(disposition: .stored, position: position)
-        if message.collapseKey.isEmpty { exemptListeners(targets, &burst, now, &decision) }
+        if message.collapseKey.isEmpty { exemptListeners(targets, &burst, at: now, in: &decision) }
         return decision
     }
 
@@ -304,7 +301,7 @@ extension Partition {
     }
 
     private func exemptListeners(
-        _ targets: DeviceSet, _ burst: inout Burst, _ now: Instant, _ decision: inout DeliveryDecision
+        _ targets: DeviceSet, _ burst: inout Burst, at now: Instant, in decision: inout DeliveryDecision
     ) {
         guard mayHaveListeners(now) else { return }
         let isFresh = now.monotonic.since(begunAt) < options.listenersReturn

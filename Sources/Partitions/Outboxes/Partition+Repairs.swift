@@ -106,22 +106,24 @@ extension PartitionState {
 
     // MARK: The fold
 
-    mutating func repair(_ to: PartitionID, _ slice: PairSlice, _ cursor: inout Cursor) {
-        if slice.number == 0 { outboxes[to, default: Outbox()].fingerprint = pairFingerprint(to) }
-        addToOutbox(.replace(slice), to: to, &cursor)
+    mutating func repair(to partition: PartitionID, _ slice: PairSlice, _ cursor: inout Cursor) {
+        if slice.number == 0 {
+            outboxes[partition, default: Outbox()].fingerprint = pairFingerprint(partition)
+        }
+        addToOutbox(.replace(slice), to: partition, &cursor)
     }
 
-    mutating func replace(_ slice: PairSlice, of from: PartitionID) {
+    mutating func replace(_ slice: PairSlice, of partition: PartitionID) {
         var named: Set<UInt32> = []
         for members in slice.topics {
             if let number = names.number(of: members.topic.utf8, in: members.project) {
                 let wanted = Set(members.indices)
-                let strangers = topics.members(number, of: from).filter { !wanted.contains($0) }
+                let strangers = topics.members(number, of: partition).filter { !wanted.contains($0) }
                 if !strangers.isEmpty {
-                    _ = leave(members.project, members.topic, from, strangers)
+                    _ = leave(strangers, of: partition, from: members.topic, in: members.project)
                 }
             }
-            _ = join(members.project, members.topic, from, members.indices)
+            _ = join(members.indices, of: partition, to: members.topic, in: members.project)
             if let number = names.number(of: members.topic.utf8, in: members.project) {
                 named.insert(number.rawValue)
             }
@@ -129,8 +131,8 @@ extension PartitionState {
         for number in topics.numbers where !named.contains(number.rawValue) {
             let (name, project) = (names.name(number), names.project(of: number))
             guard slice.covers(Fingerprint.topic(name.utf8, project)) else { continue }
-            let strangers = topics.members(number, of: from)
-            if !strangers.isEmpty { _ = leave(project, name, from, strangers) }
+            let strangers = topics.members(number, of: partition)
+            if !strangers.isEmpty { _ = leave(strangers, of: partition, from: name, in: project) }
         }
     }
 }

@@ -13,33 +13,32 @@ extension Partition {
     /// Milliseconds within which a message with a time to live of zero must be resolved.
     static let nowOrNeverDeadline: Int64 = 10_000
 
-    func beginResolution(
-        _ ticket: ConditionTicket, _ proof: Proof, _ now: Instant, _ effects: inout [PartitionEffect]
-    ) {
+    func beginResolution(_ ticket: ConditionTicket, by proof: Proof, _ turn: inout Turn) {
         guard let pending = state.conditions[ticket] else { return }
         resolutions[ticket] = Resolution(
-            members: Array(repeating: nil, count: pending.condition.topics.count), askedAt: now.monotonic)
-        ask(ticket, proof, &effects)
+            members: Array(repeating: nil, count: pending.condition.topics.count),
+            askedAt: turn.now.monotonic)
+        ask(ticket, by: proof, &turn)
     }
 
-    private func ask(_ ticket: ConditionTicket, _ proof: Proof, _ effects: inout [PartitionEffect]) {
+    private func ask(_ ticket: ConditionTicket, by proof: Proof, _ turn: inout Turn) {
         guard let pending = state.conditions[ticket], let resolution = resolutions[ticket] else { return }
         for (place, topic) in pending.condition.topics.enumerated() where resolution.members[place] == nil {
             let question = ConditionQuestion(
                 asker: id, ticket: ticket, place: place, project: pending.project, topic: topic)
             let home = state.home(of: topic, in: pending.project)
-            effects.append(.ask(of: home, Proven(question, restingOn: ticket.record, by: proof)))
+            turn.effects.append(.ask(of: home, Proven(question, restingOn: ticket.record, by: proof)))
         }
     }
 
     /// T answers with the topic's members as they are now, when they are proven.
-    func onAsked(_ question: ConditionQuestion, _ effects: inout [PartitionEffect]) {
+    func onAsked(_ question: ConditionQuestion) {
         let number = state.names.number(of: question.topic.utf8, in: question.project)
         let members = number.map { state.topics.parts($0) } ?? []
         answer(Answer(to: .question(question), reply: .memberSets(members)))
     }
 
-    func onTold(_ told: ConditionAnswer, _ now: Instant, _ effects: inout [PartitionEffect]) {
+    func onTold(_ told: ConditionAnswer) {
         guard var resolution = resolutions[told.ticket], told.place < resolution.members.count,
             let pending = state.conditions[told.ticket]
         else { return }
@@ -55,10 +54,10 @@ extension Partition {
     }
 
     /// Asks again the topics' owners that did not answer. A message past its time to live goes to nobody.
-    func retryResolutions(_ now: Instant, _ effects: inout [PartitionEffect]) {
+    func retryResolutions(_ turn: inout Turn) {
         let proof = pipeline.confirmed()
         for (ticket, resolution) in resolutions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) })
-        where now.monotonic.since(resolution.askedAt) >= options.outboxRetry {
+        where turn.now.monotonic.since(resolution.askedAt) >= options.outboxRetry {
             guard let pending = state.conditions[ticket] else {
                 resolutions[ticket] = nil
                 continue
@@ -67,13 +66,13 @@ extension Partition {
             let deadline =
                 message.ttlSeconds == 0
                 ? message.sent.milliseconds + Partition.nowOrNeverDeadline : message.expires.milliseconds
-            if now.wall.milliseconds >= deadline {
+            if turn.now.wall.milliseconds >= deadline {
                 resolutions[ticket] = nil
                 propose(.resolve(ticket: ticket, targets: []))
                 pipeline.isUrgent = true
             } else {
-                resolutions[ticket]?.askedAt = now.monotonic
-                ask(ticket, proof, &effects)
+                resolutions[ticket]?.askedAt = turn.now.monotonic
+                ask(ticket, by: proof, &turn)
             }
         }
     }
@@ -92,19 +91,28 @@ extension Partition {
         for partition in parts.keys.sorted() {
             guard let sets = parts[partition] else { continue }
             let universe = sets.reduce(DeviceSet()) { $0.union($1) }
-            let devices = evaluate(condition.root, sets, universe)
+            let devices = evaluate(condition.root, sets, within: universe)
             if !devices.isEmpty { targets.append(PartitionTargets(partition: partition, devices: devices)) }
         }
         return targets
     }
 
-    private func evaluate(_ node: Condition.Node, _ sets: [DeviceSet], _ universe: DeviceSet) -> DeviceSet {
+    private func evaluate(
+        _ node: Condition.Node, _ sets: [DeviceSet], within universe: DeviceSet
+    ) -> DeviceSet {
         switch node {
         case .topic(let place): sets[place]
-        case .not(let inner): universe.subtracting(evaluate(inner, sets, universe))
+        case .not(let inner): universe.subtracting(evaluate(inner, sets, within: universe))
         case .and(let left, let right):
-            evaluate(left, sets, universe).intersection(evaluate(right, sets, universe))
-        case .or(let left, let right): evaluate(left, sets, universe).union(evaluate(right, sets, universe))
+            evaluate(left, sets, within: universe).intersection(evaluate(right, sets, within: universe))
+        case .or(let left, let right):
+            evaluate(left, sets, within: universe).union(evaluate(right, sets, within: universe))
         }
+    }
+}
+
+extension ConditionTicket {
+    static func isBefore(_ left: ConditionTicket, _ right: ConditionTicket) -> Bool {
+        (left.record, left.ordinal) < (right.record, right.ordinal)
     }
 }

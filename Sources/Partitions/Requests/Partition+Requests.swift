@@ -3,39 +3,43 @@ import Model
 // Requests of gateways. Errors on which backends delete tokens wait for proof too (rule: proven-answers).
 
 extension Partition {
-    func onRequest(_ id: RequestID, _ request: Request, _ now: Instant, _ effects: inout [PartitionEffect]) {
-        if isRefused, !isKnown(request) { return refuseAtOnce(id, &effects) }
+    func onRequest(_ request: Request, as id: RequestID, _ turn: inout Turn) {
+        if isRefused, !isKnown(request) { return refuseAtOnce(id, &turn) }
         switch request {
         case .register(let project, let limit, let nonce, let secret):
-            register(id, project, limit, nonce, secret, now, &effects)
+            register(id, in: project, limit: limit, nonce: nonce, secret: secret, &turn)
         case .change(let kind, let project, let topic, let devices, let authority):
-            change(id, kind, project, topic, devices, authority, now, &effects)
+            change(id, kind: kind, topic: topic, in: project, devices: devices, by: authority, &turn)
         case .subscriptions(let registration, let authority):
             reply(id, subscriptions(registration, authority))
         case .unregister(let registration, let authority):
-            unregister(id, registration, authority, &effects)
+            unregister(id, registration: registration, by: authority, &turn)
         case .acknowledge(let registration, let authority, let event):
-            acknowledgeEvent(id, registration, authority, event, &effects)
+            acknowledgeEvent(id, event: event, of: registration, by: authority, &turn)
         case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
-            acceptSend(id, key, project, message, fanoutsMax, &effects) {
+            acceptSend(id, key: key, message: message, of: project, fanoutsMax: fanoutsMax, &turn) {
                 .accept(key: key, project: project, topic: topic, message: message)
             }
         case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
             let ticket = pipeline.nextTicket
-            let sent = acceptSend(id, key, project, message, fanoutsMax, &effects) {
+            let sent = acceptSend(
+                id, key: key, message: message, of: project, fanoutsMax: fanoutsMax, &turn
+            ) {
                 .acceptCondition(key: key, project: project, condition: condition, message: message)
             }
             if sent { pipeline.gated.tickets.append(ticket) }
         case .sendToDevice(let key, let registration, let message):
-            sendToDevice(id, key, registration, message, now, &effects)
+            sendToDevice(id, key: key, message: message, to: registration, &turn)
         case .check(let registration, let authority):
             let refusal = examine(registration, authority).refusal
             reply(id, refusal.map { .refused($0) } ?? .done)
         case .members(let project, let topic):
             let number = state.names.number(of: topic.utf8, in: project)
             reply(id, .members(UInt64(number.map { state.topics.members($0) } ?? 0)))
-        case .topics(let project, let after, let limit): reply(id, topics(project, after, limit))
-        case .devices(let project, let after, let limit): reply(id, devices(project, after, limit))
+        case .topics(let project, let after, let limit):
+            reply(id, topics(in: project, after: after, limit: limit))
+        case .devices(let project, let after, let limit):
+            reply(id, devices(in: project, after: after, limit: limit))
         }
     }
 
@@ -44,10 +48,10 @@ extension Partition {
 
     /// The journal is behind, or the engine refuses records. The partition has done nothing, and a refusal
     /// says nothing about the state, so it waits for nothing.
-    private func refuseAtOnce(_ id: RequestID, _ effects: inout [PartitionEffect]) {
+    private func refuseAtOnce(_ id: RequestID, _ turn: inout Turn) {
         let reply = Proven(
             Reply.refused(whyNothingBegins), restingOn: .zero, by: pipeline.confirmed())
-        effects.append(.reply(id, reply))
+        turn.effects.append(.reply(id, reply))
     }
 
     var whyRefused: PartitionRefusal? {
@@ -100,17 +104,18 @@ extension Partition {
     }
 
     private func register(
-        _ id: RequestID, _ project: ProjectNumber, _ limit: Int, _ nonce: UInt32, _ secret: UInt64,
-        _ now: Instant, _ effects: inout [PartitionEffect]
+        _ id: RequestID, in project: ProjectNumber, limit: Int, nonce: UInt32, secret: UInt64,
+        _ turn: inout Turn
     ) {
-        guard !isOverloaded else { return refuseAtOnce(id, &effects) }
+        guard !isOverloaded else { return refuseAtOnce(id, &turn) }
         let held = state.devices.counts[project.rawValue] ?? 0
         guard held < limit else { return reply(id, .full(holding: held)) }
         let index = state.devices.next
         guard index < DeviceIndex.limit else { return refuse(id, .indicesUsedUp) }
         propose(
             .register(
-                index: index, project: project, nonce: nonce & 0xFF_FFFF, secret: secret, day: today(now)))
+                index: index, project: project, nonce: nonce & 0xFF_FFFF, secret: secret,
+                day: today(turn.now)))
         answerWithOpenRecord(
             Answer(
                 to: .request(id),
@@ -118,11 +123,10 @@ extension Partition {
     }
 
     private func unregister(
-        _ id: RequestID, _ registration: Registration, _ authority: Authority,
-        _ effects: inout [PartitionEffect]
+        _ id: RequestID, registration: Registration, by authority: Authority, _ turn: inout Turn
     ) {
         if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
-        guard !isOverloaded else { return refuseAtOnce(id, &effects) }
+        guard !isOverloaded else { return refuseAtOnce(id, &turn) }
         let homes = state.homes(of: registration.index.rawValue)
         guard homes.allSatisfy(hasRoom) else { return refuse(id, Partition.topicBehind) }
         propose(.end(index: registration.index.rawValue))
@@ -140,13 +144,13 @@ extension Partition {
     }
 
     private func acknowledgeEvent(
-        _ id: RequestID, _ registration: Registration, _ authority: Authority, _ event: EventID,
-        _ effects: inout [PartitionEffect]
+        _ id: RequestID, event: EventID, of registration: Registration, by authority: Authority,
+        _ turn: inout Turn
     ) {
         if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
         let index = registration.index.rawValue
         guard let position = clamp(event), isWaiting(index) else { return reply(id, .done) }
-        guard !isOverloaded else { return refuseAtOnce(id, &effects) }
+        guard !isOverloaded else { return refuseAtOnce(id, &turn) }
         #if DEBUG
             if options.planted.contains(.acknowledgeUnrecorded) { return reply(id, .done) }
         #endif
@@ -174,11 +178,10 @@ extension Partition {
     // MARK: Subscriptions
 
     private func change(
-        _ id: RequestID, _ kind: Request.ChangeKind, _ project: ProjectNumber, _ topic: TopicName,
-        _ devices: [Registration], _ authority: Authority, _ now: Instant,
-        _ effects: inout [PartitionEffect]
+        _ id: RequestID, kind: Request.ChangeKind, topic: TopicName, in project: ProjectNumber,
+        devices: [Registration], by authority: Authority, _ turn: inout Turn
     ) {
-        guard !isOverloaded else { return refuseAtOnce(id, &effects) }
+        guard !isOverloaded else { return refuseAtOnce(id, &turn) }
         let home = state.home(of: topic, in: project)
         guard hasRoom(to: home) else { return refuse(id, Partition.topicBehind) }
         var outcomes: [DeviceChange] = []
@@ -186,7 +189,7 @@ extension Partition {
         var changing: [UInt32] = []
         var pending: Set<UInt32> = []
         let number = state.names.number(of: topic.utf8, in: project)
-        let today = today(now)
+        let today = today(turn.now)
         for registration in devices {
             let found = examine(registration, authority)
             guard let page = found.page, found.refusal == nil else {
@@ -239,10 +242,10 @@ extension Partition {
     /// Returns whether the send was folded in now.
     @discardableResult
     private func acceptSend(
-        _ id: RequestID, _ key: RequestKey?, _ project: ProjectNumber, _ message: Envelope, _ fanoutsMax: Int,
-        _ effects: inout [PartitionEffect], _ fact: () -> Fact
+        _ id: RequestID, key: RequestKey?, message: Envelope, of project: ProjectNumber, fanoutsMax: Int,
+        _ turn: inout Turn, fact: () -> Fact
     ) -> Bool {
-        guard admit(id, key, message, &effects) else { return false }
+        guard admit(id, key: key, message: message, &turn) else { return false }
         guard state.fanouts.count(of: project) < fanoutsMax || hasNoBound else {
             refuse(id, .tooManyFanouts(limit: fanoutsMax))
             return false
@@ -262,15 +265,16 @@ extension Partition {
     }
 
     private func sendToDevice(
-        _ id: RequestID, _ key: RequestKey?, _ registration: Registration, _ message: Envelope,
-        _ now: Instant, _ effects: inout [PartitionEffect]
+        _ id: RequestID, key: RequestKey?, message: Envelope, to registration: Registration,
+        _ turn: inout Turn
     ) {
         if let refusal = examine(registration, .backend).refusal { return refuse(id, refusal) }
-        guard admit(id, key, message, &effects) else { return }
+        guard admit(id, key: key, message: message, &turn) else { return }
         let index = registration.index.rawValue
         var alone = Burst(companions: 1)
         let decision = place(
-            registration.project, message, DeviceSet(index), in: &alone, after: state.log.last, now)
+            message, of: registration.project, to: DeviceSet(index), in: &alone, after: state.log.last,
+            at: turn.now)
         propose(
             .acceptDirect(
                 key: key, project: registration.project, index: index, message: message, decision: decision))
@@ -286,9 +290,7 @@ extension Partition {
     }
 
     /// Whether the send is new and there is room for it. Otherwise the send is answered here.
-    private func admit(
-        _ id: RequestID, _ key: RequestKey?, _ message: Envelope, _ effects: inout [PartitionEffect]
-    ) -> Bool {
+    private func admit(_ id: RequestID, key: RequestKey?, message: Envelope, _ turn: inout Turn) -> Bool {
         if let key {
             switch verdict(key) {
             case .new: break
@@ -307,7 +309,7 @@ extension Partition {
             }
         }
         guard !isOverloaded else {
-            refuseAtOnce(id, &effects)
+            refuseAtOnce(id, &turn)
             return false
         }
         return true
@@ -315,7 +317,7 @@ extension Partition {
 
     // MARK: Listings
 
-    private func topics(_ project: ProjectNumber, _ after: UInt64, _ limit: Int) -> Reply {
+    private func topics(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
         let numbers = state.topics.numbers
             .filter { UInt64($0.rawValue) + 1 > after && state.names.project(of: $0) == project }
             .sorted { $0.rawValue < $1.rawValue }
@@ -324,7 +326,7 @@ extension Partition {
         return .topics(page.map { (state.names.name($0), UInt64(state.topics.members($0))) }, next: next)
     }
 
-    private func devices(_ project: ProjectNumber, _ after: UInt64, _ limit: Int) -> Reply {
+    private func devices(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
         var found: [DeviceState] = []
         var next: UInt64?
         state.devices.forEach(from: UInt32(clamping: after)) { index, page, place in

@@ -81,16 +81,16 @@ extension Partition {
         return snapshots.slicedAt.advanced(by: options.snapshotPause)
     }
 
-    func continueSnapshot(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        guard let next = nextSlice(), next <= now.monotonic else { return }
-        snapshots.slicedAt = now.monotonic
+    func continueSnapshot(_ turn: inout Turn) {
+        guard let next = nextSlice(), next <= turn.now.monotonic else { return }
+        snapshots.slicedAt = turn.now.monotonic
         state.continueSnapshot(options.snapshotSliceBytes)
-        writeNextPart(&effects)
+        writeNextPart(&turn)
     }
 
     /// Gives the engine the next part, if that part is made, the part before it is written, and the record
     /// that the snapshot covers is durable.
-    func writeNextPart(_ effects: inout [PartitionEffect]) {
+    func writeNextPart(_ turn: inout Turn) {
         guard let writer = state.writer, var current = snapshots.current, !current.isAsked,
             mayStand(current.covering), writer.isWritten || writer.waiting >= options.snapshotPartBytes
         else { return }
@@ -108,7 +108,7 @@ extension Partition {
         }
         snapshots.current = current
         state.endSnapshot()
-        effects.append(.writeSnapshot(covering: current.covering, part, token: current.token))
+        turn.effects.append(.writeSnapshot(covering: current.covering, part, token: current.token))
     }
 
     private func mayStand(_ covering: Sequence) -> Bool {
@@ -118,16 +118,16 @@ extension Partition {
         return covering <= pipeline.durable
     }
 
-    func onSnapshotPart(_ upload: UInt64, _ token: UInt64, _ effects: inout [PartitionEffect]) {
+    func onSnapshotPart(_ upload: UInt64, token: UInt64, _ turn: inout Turn) {
         guard var current = snapshots.current, current.token == token, current.isAsked else { return }
         guard current.isLast else {
             current.upload = upload
             current.isAsked = false
             snapshots.current = current
-            return writeNextPart(&effects)
+            return writeNextPart(&turn)
         }
         snapshots.written(current)
-        trim(keeping: current.keeping, &effects)
+        trim(keeping: current.keeping, &turn)
     }
 
     /// Throws the snapshot away. The next try comes after as much journal once more.
@@ -138,7 +138,7 @@ extension Partition {
     }
 
     /// Trims only on the strength of two snapshots that are there.
-    private func trim(keeping waited: [Sequence], _ effects: inout [PartitionEffect]) {
+    private func trim(keeping waited: [Sequence], _ turn: inout Turn) {
         var below = snapshots.former
         #if DEBUG
             if options.planted.contains(.trimToNewest) { below = snapshots.covering }
@@ -150,7 +150,7 @@ extension Partition {
         #if DEBUG
             if options.planted.contains(.forgetBodies) { keeping = [] }
         #endif
-        effects.append(.trim(below: below, keeping: keeping))
+        turn.effects.append(.trim(below: below, keeping: keeping))
     }
 
     /// Begins from a snapshot instead of the first record. Only on a new partition.

@@ -129,7 +129,7 @@ final class SnapshotWriter {
         guard phase == .devices, index >= nextDevice, index < deviceEnd, early.devices.add(index),
             let (page, at) = state.devices.find(index)
         else { return }
-        write(index, page, at, state)
+        write(device: index, of: page, at: at, state)
     }
 
     /// The last-seen days of this page are about to change.
@@ -171,11 +171,11 @@ final class SnapshotWriter {
         nextDevice += 1
         let at = Int(index) % DeviceTable.pageSize
         guard page.projects[at] != 0, !early.devices.contains(index) else { return }
-        write(index, page, at, state)
+        write(device: index, of: page, at: at, state)
     }
 
     private func write(
-        _ index: UInt32, _ page: DevicePage, _ at: Int, _ state: borrowing PartitionState
+        device index: UInt32, of page: DevicePage, at: Int, _ state: borrowing PartitionState
     ) {
         out.u8(Item.device.rawValue)
         out.varint(UInt64(index))

@@ -15,7 +15,8 @@ extension PartitionState {
     }
 
     mutating func subscribe(
-        _ project: ProjectNumber, _ topic: TopicName, _ day: Day, _ indices: [UInt32], _ cursor: inout Cursor
+        _ indices: [UInt32], to topic: TopicName, in project: ProjectNumber, on day: Day,
+        _ cursor: inout Cursor
     ) {
         guard !indices.isEmpty else { return }
         let number = names.retain(topic.utf8, in: project)
@@ -29,12 +30,12 @@ extension PartitionState {
         }
         names.release(number)
         let home = home(of: topic, in: project)
-        note(home, topic, project, indices)
+        note(indices, of: topic, in: project, at: home)
         addToOutbox(.join(project: project, topic: topic, indices: indices), to: home, &cursor)
     }
 
     mutating func unsubscribe(
-        _ project: ProjectNumber, _ topic: TopicName, _ indices: [UInt32], _ cursor: inout Cursor
+        _ indices: [UInt32], from topic: TopicName, in project: ProjectNumber, _ cursor: inout Cursor
     ) {
         guard !indices.isEmpty, let number = names.number(of: topic.utf8, in: project) else { return }
         for index in indices {
@@ -47,7 +48,7 @@ extension PartitionState {
             names.release(number)
         }
         let home = home(of: topic, in: project)
-        note(home, topic, project, indices)
+        note(indices, of: topic, in: project, at: home)
         addToOutbox(.leave(project: project, topic: topic, indices: indices), to: home, &cursor)
     }
 
@@ -67,7 +68,7 @@ extension PartitionState {
             .sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
         for (number, topic) in left {
             let home = home(of: topic, in: project)
-            note(home, topic, project, [index])
+            note([index], of: topic, in: project, at: home)
             addToOutbox(.leave(project: project, topic: topic, indices: [index]), to: home, &cursor)
             names.release(number)
         }
@@ -80,7 +81,7 @@ extension PartitionState {
 
     /// Updates the fingerprint of what `home` should have of this partition, before the item is sent.
     private mutating func note(
-        _ home: PartitionID, _ topic: TopicName, _ project: ProjectNumber, _ indices: [UInt32]
+        _ indices: [UInt32], of topic: TopicName, in project: ProjectNumber, at home: PartitionID
     ) {
         outboxes[home, default: Outbox()].fingerprint ^= Fingerprint.of(
             Fingerprint.topic(topic.utf8, project), indices)
@@ -90,7 +91,7 @@ extension PartitionState {
 
     /// Puts a message into the log for the `targets` that are still devices of the message's project.
     mutating func deliver(
-        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ decision: DeliveryDecision,
+        _ message: Envelope, of project: ProjectNumber, to targets: DeviceSet, by decision: DeliveryDecision,
         _ cursor: inout Cursor
     ) {
         let ordinal = cursor.ordinal
@@ -103,7 +104,8 @@ extension PartitionState {
             position: decision.position, event: message.event, targets: targets, overflowed: DeviceSet())
         switch decision.disposition {
         case .stored:
-            delivery.overflowed = store(project, message, targets, decision, cursor.record, ordinal)
+            delivery.overflowed = store(
+                message, of: project, for: targets, by: decision, record: cursor.record, ordinal: ordinal)
         case .refused:
             let told = Position(decision.position.rawValue - 1)
             targets.forEach { note(Loss(told: told, record: cursor.record), of: $0) }
@@ -121,9 +123,8 @@ extension PartitionState {
 
     /// Returns the devices that lost older messages by this message.
     private mutating func store(
-        _ project: ProjectNumber, _ message: Envelope, _ targets: DeviceSet, _ decision: DeliveryDecision,
-        _ record: Sequence,
-        _ ordinal: UInt32
+        _ message: Envelope, of project: ProjectNumber, for targets: DeviceSet, by decision: DeliveryDecision,
+        record: Sequence, ordinal: UInt32
     ) -> DeviceSet {
         log.caster = castsShadows ? record : nil
         defer { log.caster = nil }
@@ -134,7 +135,7 @@ extension PartitionState {
             for (index, position) in passed { note(passed: position, by: index, record) }
         }
         let key = log.key(message.collapseKey, in: project.rawValue)
-        let lost = key == 0 ? overflow(targets, decision, record) : collapse(key, targets)
+        let lost = key == 0 ? overflow(targets, by: decision, record: record) : collapse(key, targets)
         // A key whose last entry was just replaced has lost its number, and needs another.
         let kept = log.key(message.collapseKey, in: project.rawValue)
         log.append(
@@ -147,7 +148,7 @@ extension PartitionState {
 
     /// Counts a message without a key. A target at its limit loses all that waited for it.
     private mutating func overflow(
-        _ targets: DeviceSet, _ decision: DeliveryDecision, _ record: Sequence
+        _ targets: DeviceSet, by decision: DeliveryDecision, record: Sequence
     ) -> DeviceSet {
         var full: [UInt32] = []
         targets.forEach { index in
@@ -174,7 +175,7 @@ extension PartitionState {
 
     /// Takes the targets out of older entries with the key; a target with four other keys loses the oldest.
     private mutating func collapse(_ key: UInt32, _ targets: DeviceSet) -> DeviceSet {
-        log.collapse(key, targets, departure(&devices))
+        log.collapse(key, for: targets, departure(&devices))
         targets.forEach { index in
             guard let (page, place) = devices.find(index) else { return }
             if page.collapsible[place] >= limits.collapsibleMax {

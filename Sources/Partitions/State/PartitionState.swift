@@ -101,7 +101,7 @@ struct PartitionState: ~Copyable {
         var next: UInt64
     }
 
-    private mutating func startGeneration(_ number: UInt64, _ leftOut: UInt32, _ record: Sequence) {
+    private mutating func startGeneration(_ number: UInt64, leavingOut leftOut: UInt32, record: Sequence) {
         guard number > generation else { return }
         formerGenerations.append(
             FormerGeneration(number: generation, ended: log.last, before: record, next: number))
@@ -147,12 +147,12 @@ struct PartitionState: ~Copyable {
         case .end(let index):
             end(index, &cursor)
         case .subscribe(let project, let topic, let day, let indices):
-            subscribe(project, topic, day, indices, &cursor)
+            subscribe(indices, to: topic, in: project, on: day, &cursor)
         case .unsubscribe(let project, let topic, let indices):
-            unsubscribe(project, topic, indices, &cursor)
+            unsubscribe(indices, from: topic, in: project, &cursor)
         case .accept(let key, let project, let topic, let message):
             insert(key)
-            fanOut(project, topic, message, &cursor)
+            fanOut(message, to: topic, in: project, &cursor)
         case .acceptCondition(let key, let project, let condition, let message):
             insert(key)
             let ticket = ConditionTicket(record: cursor.record, ordinal: cursor.ordinal)
@@ -171,11 +171,14 @@ struct PartitionState: ~Copyable {
             fanouts.resolve(pending.project, pending.message.id, parts: parts)
         case .acceptDirect(let key, let project, let index, let message, let decision):
             insert(key)
-            deliver(project, message, DeviceSet(index), decision, &cursor)
+            deliver(message, of: project, to: DeviceSet(index), by: decision, &cursor)
         case .receive(let from, let history, let entry, let decisions):
-            receive(from, history, entry, decisions, behind: 0, isLast: true, &cursor)
+            receive(
+                entry, from: from, history: history, decisions: decisions, behind: 0, isLast: true, &cursor)
         case .receivePart(let from, let history, let entry, let decisions, let behind, let isLast):
-            receive(from, history, entry, decisions, behind: behind, isLast: isLast, &cursor)
+            receive(
+                entry, from: from, history: history, decisions: decisions, behind: behind, isLast: isLast,
+                &cursor)
         case .acknowledge(let marks):
             for mark in marks { acknowledge(mark) }
         case .read(let cursors):
@@ -195,7 +198,8 @@ struct PartitionState: ~Copyable {
             }
         case .evict(let session):
             windows[session] = nil
-        case .generation(let number, let leftOut): startGeneration(number, leftOut, cursor.record)
+        case .generation(let number, let leftOut):
+            startGeneration(number, leavingOut: leftOut, record: cursor.record)
         case .rebase(let from, let history, let generation, let number):
             var mark = mark(of: from, history)
             (mark.generation, mark.number) = (generation, number)
@@ -204,7 +208,7 @@ struct PartitionState: ~Copyable {
             marks[from] = mark
         case .compared(let generation): comparedGeneration = max(comparedGeneration, generation)
         case .repair(let to, let slice):
-            repair(to, slice, &cursor)
+            repair(to: to, slice, &cursor)
         }
     }
 
@@ -249,10 +253,10 @@ struct PartitionState: ~Copyable {
     }
 
     private mutating func receive(
-        _ from: PartitionID, _ history: History, _ entry: OutboxEntry, _ decisions: [DeliveryDecision],
+        _ entry: OutboxEntry, from sender: PartitionID, history: History, decisions: [DeliveryDecision],
         behind: UInt32, isLast: Bool, _ cursor: inout Cursor
     ) {
-        var mark = mark(of: from, history)
+        var mark = mark(of: sender, history)
         precondition(mark.isNext(entry, behind: behind), "only the entry that follows the mark is applied")
         mark.history = history
         var fingerprint = mark.part?.fingerprint ?? mark.fingerprint
@@ -260,15 +264,15 @@ struct PartitionState: ~Copyable {
         for item in entry.items {
             switch item {
             case .message(let project, let message, let targets):
-                deliver(project, message, targets, decisions[next], &cursor)
+                deliver(message, of: project, to: targets, by: decisions[next], &cursor)
                 next += 1
             case .join(let project, let topic, let indices):
-                fingerprint ^= join(project, topic, from, indices)
+                fingerprint ^= join(indices, of: sender, to: topic, in: project)
             case .leave(let project, let topic, let indices):
-                fingerprint ^= leave(project, topic, from, indices)
+                fingerprint ^= leave(indices, of: sender, from: topic, in: project)
             case .replace(let slice):
-                replace(slice, of: from)
-                if slice.isLast { fingerprint = topics.fingerprint(names, of: from) }
+                replace(slice, of: sender)
+                if slice.isLast { fingerprint = topics.fingerprint(names, of: sender) }
             }
         }
         if isLast {
@@ -277,33 +281,33 @@ struct PartitionState: ~Copyable {
             let items = behind + UInt32(entry.items.count)
             mark.part = InboxMark.Part(entry: entry.number, items: items, fingerprint: fingerprint)
         }
-        marks[from] = mark
+        marks[sender] = mark
     }
 
     // MARK: Topics
 
     mutating func join(
-        _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID, _ indices: [UInt32]
+        _ indices: [UInt32], of partition: PartitionID, to topic: TopicName, in project: ProjectNumber
     ) -> UInt64 {
-        guard let writer else { return topics.join(names, project, topic, from, indices) }
+        guard let writer else { return topics.join(indices, of: partition, to: topic, in: project, names) }
         // The writer must hear of the topic before it changes, so a new topic gets its number here.
         let number = names.retain(topic.utf8, in: project)
         writer.touch(topic: number, self)
         defer { names.release(number) }
-        return topics.join(names, project, topic, from, indices)
+        return topics.join(indices, of: partition, to: topic, in: project, names)
     }
 
     mutating func leave(
-        _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID, _ indices: [UInt32]
+        _ indices: [UInt32], of partition: PartitionID, from topic: TopicName, in project: ProjectNumber
     ) -> UInt64 {
         if let writer, let number = names.number(of: topic.utf8, in: project) {
             writer.touch(topic: number, self)
         }
-        return topics.leave(names, project, topic, from, indices)
+        return topics.leave(indices, of: partition, from: topic, in: project, names)
     }
 
     private mutating func fanOut(
-        _ project: ProjectNumber, _ topic: TopicName, _ message: Envelope, _ cursor: inout Cursor
+        _ message: Envelope, to topic: TopicName, in project: ProjectNumber, _ cursor: inout Cursor
     ) {
         cursor.ordinal += 1
         guard let number = names.number(of: topic.utf8, in: project) else { return }

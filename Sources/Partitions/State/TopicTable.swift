@@ -44,8 +44,8 @@ struct TopicTable: ~Copyable {
 
     /// Adds members. Returns the XOR of the fingerprints of the devices that were not there.
     mutating func join(
-        _ names: TopicNames, _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID,
-        _ indices: [UInt32]
+        _ indices: [UInt32], of partition: PartitionID, to topic: TopicName, in project: ProjectNumber,
+        _ names: TopicNames
     ) -> UInt64 {
         let number: TopicNumber
         if let known = names.number(of: topic.utf8, in: project), self[known.rawValue] != nil {
@@ -56,7 +56,7 @@ struct TopicTable: ~Copyable {
         let hash = Fingerprint.topic(topic.utf8, project)
         var changed: UInt64 = 0
         let shard = TopicTable.shard(of: number)
-        shards[shard][number.rawValue, default: MemberSet()].insert(from, indices) {
+        shards[shard][number.rawValue, default: MemberSet()].insert(partition, indices) {
             changed ^= Fingerprint.of(hash, $0)
         }
         return changed
@@ -64,15 +64,15 @@ struct TopicTable: ~Copyable {
 
     /// Removes members, and an empty topic. Returns the XOR of the removed members' fingerprints.
     mutating func leave(
-        _ names: TopicNames, _ project: ProjectNumber, _ topic: TopicName, _ from: PartitionID,
-        _ indices: [UInt32]
+        _ indices: [UInt32], of partition: PartitionID, from topic: TopicName, in project: ProjectNumber,
+        _ names: TopicNames
     ) -> UInt64 {
         guard let number = names.number(of: topic.utf8, in: project), self[number.rawValue] != nil else {
             return 0
         }
         let hash = Fingerprint.topic(topic.utf8, project)
         var changed: UInt64 = 0
-        self[number.rawValue]?.remove(from, indices) { changed ^= Fingerprint.of(hash, $0) }
+        self[number.rawValue]?.remove(partition, indices) { changed ^= Fingerprint.of(hash, $0) }
         if self[number.rawValue]?.isEmpty ?? false {
             self[number.rawValue]?.destroy()
             self[number.rawValue] = nil

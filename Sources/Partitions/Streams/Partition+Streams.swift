@@ -4,16 +4,16 @@ import Model
 // Device streams: first what a device missed, then each new message, in one ordered link to its gateway.
 
 extension Partition {
-    func onStream(_ command: StreamCommand, _ now: Instant, _ effects: inout [PartitionEffect]) {
+    func onStream(_ command: StreamCommand, _ turn: inout Turn) {
         switch command {
         case .attach(let stream, let registration, let authority, let resume):
-            attach(stream, registration, authority, resume, now, &effects)
+            attach(stream, of: registration, by: authority, resume: resume, &turn)
         case .detach(let stream, let device):
             guard let attachment = streams.attachment(device.rawValue),
                 attachment.stream.isSameStream(as: stream)
             else { return }
             pass(device.rawValue, upTo: streams.surelyWritten(device.rawValue))
-            see(device.rawValue, now)
+            see(device.rawValue, turn.now)
             _ = streams.detach(device.rawValue)
         case .fellBehind(let stream, let device, let written):
             guard streams.attachment(device.rawValue)?.stream == stream else { return }
@@ -22,57 +22,55 @@ extension Partition {
             guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream
             else { return }
             switch attachment.state {
-            case .behind: catchUp(device.rawValue, now, &effects)
+            case .behind: catchUp(device.rawValue, &turn)
             case .live:
                 // The gateway does not hold the stream for live, and may have written nothing of its pushes.
-                cutOff(stream.gateway, DeviceSet(device.rawValue), &effects)
+                cutOff(DeviceSet(device.rawValue), at: stream.gateway, &turn)
                 streams.setBehind(device.rawValue, written: .zero)
-                catchUp(device.rawValue, now, &effects)
+                catchUp(device.rawValue, &turn)
             // A frame tells the stream when it is up to date.
             case .beginning, .reading, .losing, .cutOff: break
             }
         case .processed(let gateway, let frame):
-            if streams.processed(gateway, frame) { bringBack(gateway, now, &effects) }
+            if streams.processed(gateway, frame) { bringBack(gateway, &turn) }
         }
     }
 
     /// Some of the cut-off streams read the log; the rest follow when the gateway confirms what these were
     /// sent. Where nothing else is on its way, the partition sends an empty push to be confirmed.
-    private func bringBack(_ gateway: GatewayID, _ now: Instant, _ effects: inout [PartitionEffect]) {
+    private func bringBack(_ gateway: GatewayID, _ turn: inout Turn) {
         let returning = streams.returning(gateway, options.pushWindow, atOnce: options.returningAtOnce)
-        for index in returning { catchUp(index, now, &effects) }
+        for index in returning { catchUp(index, &turn) }
         guard let link = streams.links[gateway], !link.cutOff.isEmpty, link.outstanding.isEmpty else {
             return
         }
-        probe(gateway, &effects)
+        probe(gateway, &turn)
     }
 
     /// Sends an empty push, which the gateway confirms. The confirmation covers everything before it, also
     /// lost frames.
-    private func probe(_ gateway: GatewayID, _ effects: inout [PartitionEffect]) {
+    private func probe(_ gateway: GatewayID, _ turn: inout Turn) {
         let number = streams.numberProbe(gateway)
-        say(.push(StreamFrame.Push(epoch: state.epoch, number: number, items: [])), to: gateway, &effects)
+        say(.push(StreamFrame.Push(epoch: state.epoch, number: number, items: [])), to: gateway, &turn)
     }
 
     /// Asks gateways with cut-off streams for a confirmation again. A frame or its confirmation may have been
     /// lost with a link, and the streams that were cut off there may have ended without a word. Nobody else
     /// would notice, and later streams would wait for ever.
-    func probeAgain(_ now: Instant, _ effects: inout [PartitionEffect]) {
-        guard let last = probedAt, now.monotonic.since(last) >= options.outboxRetry else { return }
+    func probeAgain(_ turn: inout Turn) {
+        guard let last = probedAt, turn.now.monotonic.since(last) >= options.outboxRetry else { return }
         let stuck = streams.stuck
         streams.mayBeStuck = !stuck.isEmpty
-        probedAt = stuck.isEmpty ? nil : now.monotonic
-        for gateway in stuck { probe(gateway, &effects) }
+        probedAt = stuck.isEmpty ? nil : turn.now.monotonic
+        for gateway in stuck { probe(gateway, &turn) }
     }
 
     /// The stream is up to date, but its gateway confirms too little for the stream to be live.
-    private func waitForWindow(
-        _ index: UInt32, _ gateway: GatewayID, _ effects: inout [PartitionEffect]
-    ) {
+    private func waitForWindow(_ index: UInt32, of gateway: GatewayID, _ turn: inout Turn) {
         // Unconfirmed frames may be lost without a report, where no stream was left to report it.
         let isFirst = streams.links[gateway]?.cutOff.isEmpty ?? true
         streams.setCutOff(index)
-        if isFirst || !(streams.links[gateway]?.isAwaited ?? false) { probe(gateway, &effects) }
+        if isFirst || !(streams.links[gateway]?.isAwaited ?? false) { probe(gateway, &turn) }
     }
 
     /// Membership has declared the gateways dead for which `isGone` holds. They never confirm their frames
@@ -109,12 +107,12 @@ extension Partition {
     static let deadWindowsMax = 128
 
     private func attach(
-        _ stream: StreamID, _ registration: Registration, _ authority: Authority, _ resume: EventID?,
-        _ now: Instant, _ effects: inout [PartitionEffect]
+        _ stream: StreamID, of registration: Registration, by authority: Authority, resume: EventID?,
+        _ turn: inout Turn
     ) {
         // A stream that begins needs a record of what its device acknowledges by coming back.
         if isNew(stream), isOverloaded, streams.attachment(registration.index.rawValue)?.stream != stream {
-            return say(.refused(stream, whyNothingBegins), to: stream.gateway, &effects)
+            return say(.refused(stream, whyNothingBegins), to: stream.gateway, &turn)
         }
         let found = examine(registration, authority)
         guard found.refusal == nil else {
@@ -129,7 +127,7 @@ extension Partition {
                 // The same stream again: its gateway has reason to think that frames were lost.
                 streams.forgetOutstanding(stream.gateway)
             } else if !keepsReplaced {
-                say(.replaced(former.stream, device), to: former.stream.gateway, &effects)
+                say(.replaced(former.stream, device), to: former.stream.gateway, &turn)
             }
         }
         let from = resume.flatMap(clamp) ?? .zero
@@ -137,7 +135,7 @@ extension Partition {
             propose(.read([ReadUpTo(position: from, devices: DeviceSet(index))]))
         }
         pass(index, upTo: streams.handedOver(index))
-        see(index, now)
+        see(index, turn.now)
         streams.attach(index, stream, after: from)
         // The opened stream tells its device that what it acknowledged by coming back is kept. And it must
         // not get messages that its device acknowledged to a later owner, of which this owner does not know.
@@ -151,12 +149,12 @@ extension Partition {
     /// A stream cannot begin while the engine refuses records: the partition could not keep what its device
     /// acknowledges by coming back. The partition refuses the stream like any other request, and the device
     /// comes back. A stream that waited would hear nothing for as long as the refusal lasts.
-    func refuseBeginning(_ effects: inout [PartitionEffect]) {
+    func refuseBeginning(_ turn: inout Turn) {
         guard let whyRefused else { return }
         for (stream, device) in pipeline.takeBeginning(where: isNew) {
             guard streams.attachment(device.rawValue)?.stream == stream else { continue }
             _ = streams.detach(device.rawValue)
-            say(.refused(stream, whyRefused), to: stream.gateway, &effects)
+            say(.refused(stream, whyRefused), to: stream.gateway, &turn)
         }
     }
 
@@ -169,16 +167,14 @@ extension Partition {
         #endif
     }
 
-    func begin(
-        _ stream: StreamID, _ device: DeviceIndex, _ now: Instant, _ effects: inout [PartitionEffect]
-    ) {
+    func begin(_ stream: StreamID, of device: DeviceIndex, _ turn: inout Turn) {
         guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream,
             case .beginning = attachment.state
         else { return }
         streams.setReading(device.rawValue)
         say(
-            .attached(stream, device, state.epoch, from: attachment.written), to: stream.gateway, &effects)
-        catchUp(device.rawValue, now, &effects)
+            .attached(stream, device, state.epoch, from: attachment.written), to: stream.gateway, &turn)
+        catchUp(device.rawValue, &turn)
     }
 
     /// Messages beyond an absent device's window that were handed to the ending stream pass as delivered, the
@@ -204,34 +200,34 @@ extension Partition {
     }
 
     /// Callers say only what rests on durable records, so the proof of the durable records is enough.
-    private func say(_ frame: StreamFrame, to gateway: GatewayID, _ effects: inout [PartitionEffect]) {
-        effects.append(.stream(gateway, Proven(frame, restingOn: .zero, by: pipeline.confirmed())))
+    private func say(_ frame: StreamFrame, to gateway: GatewayID, _ turn: inout Turn) {
+        turn.effects.append(.stream(gateway, Proven(frame, restingOn: .zero, by: pipeline.confirmed())))
     }
 
     /// Sends the next messages that wait, or makes the device live where nothing durable waits.
-    func catchUp(_ index: UInt32, _ now: Instant, _ effects: inout [PartitionEffect]) {
+    func catchUp(_ index: UInt32, _ turn: inout Turn) {
         guard let attachment = streams.attachment(index) else { return }
         #if DEBUG
             if options.planted.contains(.skipCatchUp) { return streams.setLive(index) }
         #endif
-        let waiting = durableWaiting(index, after: attachment.written, now)
+        let waiting = durableWaiting(index, after: attachment.written, turn.now)
         var told = durableLoss(index, after: attachment.written)
         #if DEBUG
             if options.planted.contains(.tellLossOfNothing) { told = told ?? waiting.last?.position }
         #endif
         if waiting.isEmpty, told == nil {
             if let loss = state.overflowed[index], loss.told > attachment.written {
-                return waitForLoss(loss.record, attachment.stream, index)
+                return waitForLoss(loss.record, attachment.stream, of: index)
             }
             guard !streams.isFull(attachment.stream.gateway, options.pushWindow) else {
-                return waitForWindow(index, attachment.stream.gateway, &effects)
+                return waitForWindow(index, of: attachment.stream.gateway, &turn)
             }
             // The gateway hands the stream no pushes until this frame says that the stream is up to date.
             say(
                 .events(
                     attachment.stream, DeviceIndex(index), state.epoch, after: attachment.written,
                     deleted: nil, []),
-                to: attachment.stream.gateway, &effects)
+                to: attachment.stream.gateway, &turn)
             streams.setLive(index)
             return
         }
@@ -239,16 +235,16 @@ extension Partition {
         guard missing.isEmpty else {
             streams.setReading(index)
             bodyReads.want(Array(missing.prefix(options.bodiesAtOnce)), for: index)
-            return readNext(&effects)
+            return readNext(&turn)
         }
         streams.setReading(index)
-        sendWaiting(index, attachment, waiting[...], told, &effects)
-        catchUp(index, now, &effects)
+        sendWaiting(waiting[...], to: attachment, of: index, told: told, &turn)
+        catchUp(index, &turn)
     }
 
     /// The device lost something by a record that is not durable yet. A live stream would get what comes
     /// behind, and an acknowledgement of that would cover a loss of which the device was never told.
-    private func waitForLoss(_ record: Sequence, _ stream: StreamID, _ index: UInt32) {
+    private func waitForLoss(_ record: Sequence, _ stream: StreamID, of index: UInt32) {
         streams.setReading(index, isLosing: true)
         pipeline.continues((stream, index), behind: record)
     }
@@ -276,30 +272,30 @@ extension Partition {
 
     /// Messages before a loss must go out before it: a stream writes nothing below its last position.
     func sendWaiting(
-        _ index: UInt32, _ attachment: StreamTable.Attachment, _ waiting: ArraySlice<LogEntry>,
-        _ told: Position?, _ effects: inout [PartitionEffect]
+        _ waiting: ArraySlice<LogEntry>, to attachment: StreamTable.Attachment, of index: UInt32,
+        told: Position?, _ turn: inout Turn
     ) {
         let before = waiting.prefix { $0.position < told ?? .zero }
-        if !before.isEmpty { sendEvents(index, attachment, before, nil, &effects) }
+        if !before.isEmpty { sendEvents(before, to: attachment, of: index, told: nil, &turn) }
         let rest = waiting[before.endIndex...]
         guard told != nil || !rest.isEmpty, let attachment = streams.attachment(index) else { return }
-        sendEvents(index, attachment, rest, told, &effects)
+        sendEvents(rest, to: attachment, of: index, told: told, &turn)
     }
 
     private func sendEvents(
-        _ index: UInt32, _ attachment: StreamTable.Attachment, _ entries: ArraySlice<LogEntry>,
-        _ told: Position?, _ effects: inout [PartitionEffect]
+        _ entries: ArraySlice<LogEntry>, to attachment: StreamTable.Attachment, of index: UInt32,
+        told: Position?, _ turn: inout Turn
     ) {
         let events = entries.map { StreamFrame.Event(position: $0.position, event: $0.body ?? []) }
         let frame = StreamFrame.events(
             attachment.stream, DeviceIndex(index), state.epoch, after: attachment.written, deleted: told,
             events)
-        say(frame, to: attachment.stream.gateway, &effects)
+        say(frame, to: attachment.stream.gateway, &turn)
         streams.setWritten(index, max(told ?? .zero, entries.last?.position ?? .zero))
     }
 
     /// A record became durable: its messages go to their live targets, one frame to each gateway loop.
-    func push(_ deliveries: [PartitionState.Delivery], _ proof: Proof, _ effects: inout [PartitionEffect]) {
+    func push(_ deliveries: [PartitionState.Delivery], by proof: Proof, _ turn: inout Turn) {
         for (gateway, link) in streams.links.sorted(by: { $0.key.rawValue < $1.key.rawValue })
         where link.liveCount > 0 {
             let live = DeviceSet(link.live)
@@ -314,23 +310,23 @@ extension Partition {
             }
             guard let last = items.last else { continue }
             guard !streams.isFull(gateway, options.pushWindow) else {
-                cutOff(gateway, streams.cutOff(gateway), &effects)
+                cutOff(streams.cutOff(gateway), at: gateway, &turn)
                 continue
             }
             let number = streams.number(gateway, last.position)
             let frame = StreamFrame.push(StreamFrame.Push(epoch: state.epoch, number: number, items: items))
-            effects.append(.stream(gateway, Proven(frame, restingOn: proof.upTo, by: proof)))
+            turn.effects.append(.stream(gateway, Proven(frame, restingOn: proof.upTo, by: proof)))
         }
     }
 }
 
 extension Partition {
     /// Tells a gateway that its streams for `devices` are not live any more (rule: one-state-on-two-sides).
-    private func cutOff(_ gateway: GatewayID, _ devices: DeviceSet, _ effects: inout [PartitionEffect]) {
+    private func cutOff(_ devices: DeviceSet, at gateway: GatewayID, _ turn: inout Turn) {
         let position = streams.newestPosition(gateway)
         let number = streams.number(gateway, position)
         let cut = StreamFrame.CutOff(
             epoch: state.epoch, number: number, position: position, devices: devices)
-        say(.cutOff(cut), to: gateway, &effects)
+        say(.cutOff(cut), to: gateway, &turn)
     }
 }

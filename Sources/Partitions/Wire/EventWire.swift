@@ -165,17 +165,17 @@ extension StreamFrame {
     public func encode(into out: inout ByteWriter) {
         switch self {
         case .attached(let id, let device, let epoch, let from):
-            out.about(1, id, device)
+            out.about(1, id, of: device)
             out.varint(epoch.rawValue)
             out.position(from)
-        case .replaced(let id, let device): out.about(2, id, device)
-        case .ended(let id, let device): out.about(3, id, device)
+        case .replaced(let id, let device): out.about(2, id, of: device)
+        case .ended(let id, let device): out.about(3, id, of: device)
         case .refused(let id, let refusal):
             out.u8(4)
             out.streamID(id)
             out.refusal(refusal)
         case .events(let id, let device, let epoch, let after, let deleted, let events):
-            out.about(5, id, device)
+            out.about(5, id, of: device)
             out.varint(epoch.rawValue)
             out.position(after)
             out.position(deleted)
@@ -250,7 +250,7 @@ extension StreamFrame {
 }
 
 extension ByteWriter {
-    fileprivate mutating func about(_ tag: UInt8, _ id: StreamID, _ device: DeviceIndex) {
+    fileprivate mutating func about(_ tag: UInt8, _ id: StreamID, of device: DeviceIndex) {
         u8(tag)
         streamID(id)
         varint(UInt64(device.rawValue))

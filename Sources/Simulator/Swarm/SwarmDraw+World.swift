@@ -18,7 +18,7 @@ extension SwarmDraw {
         drawOwnership()
         drawMembership()
         // Every commit takes as long, whatever a lease is.
-        add("commit-ms", 0, value: roll(6) == 0 ? even(400, 4000) : 0) { $0.writeMin = .milliseconds($1) }
+        add("commit-ms", 0, value: roll(6) == 0 ? even(400, 3500) : 0) { $0.writeMin = .milliseconds($1) }
     }
 
     /// Half of the bounds stay at their defaults, so that a run meets each small one by itself.

@@ -3,7 +3,7 @@ import CommandOutput
 
 struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "What operators changed or were refused: who, what, when, from where; the newest first."
+        abstract: "List changes by operators, and refusals: who, what, when, from where; the newest first."
     )
     @OptionGroup var connection: ServerOptions
     @Option(help: "How many entries, at most 2,000.") var limit = 100

@@ -4,8 +4,8 @@ import Foundation
 /// Hands its arguments to `tidecast-bench`, so that a server carries no load generator.
 struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Measure a running server, by the program tidecast-bench beside this one.")
-    @Argument(parsing: .captureForPassthrough, help: "As tidecast-bench takes them.")
+        abstract: "Measure a running server with the program tidecast-bench beside this program.")
+    @Argument(parsing: .captureForPassthrough, help: "The arguments of tidecast-bench.")
     var arguments: [String] = []
 
     struct Missing: Error, CustomStringConvertible {

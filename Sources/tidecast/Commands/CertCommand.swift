@@ -4,14 +4,14 @@ import TLS
 
 struct Cert: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Certificates for your own network.", subcommands: [Make.self, Sign.self])
+        abstract: "Make certificates for your own network.", subcommands: [Make.self, Sign.self])
 
     struct Make: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract:
                 "Make a private CA and a certificate for chosen names: ca.pem, server.pem, server.key."
         )
-        @Option(help: "The folder for the files; made where it is not there.") var out: String
+        @Option(help: "The folder for the files; the command makes a missing one.") var out: String
         @Option(parsing: .upToNextOption, help: "Host names and addresses of the server.") var name:
             [String] =
                 []
@@ -19,17 +19,18 @@ struct Cert: ParsableCommand {
         @Option(
             parsing: .upToNextOption,
             help:
-                "With --cluster: the names of nodes, each of which gets NODE.pem and NODE.key of its own. Without: peer.pem and peer.key, which all share."
+                "With --cluster: names of nodes, for a NODE.pem each; by default one peer.pem for all."
         ) var node: [String] = []
-        @Option(help: "Days for which the certificates hold; the CA holds for ten years at least.") var days =
+        @Option(help: "Days for which the certificates are valid; the CA is valid for ten years or more.")
+        var days =
             825
-        @Flag(help: "Replace certificates that stand there; who trusted them trusts the new ones no more.")
+        @Flag(help: "Replace existing certificates. Clients that trust the former CA refuse the new ones.")
         var force = false
         @OptionGroup var secret: Passphrase
 
         func validate() throws {
             guard cluster || !name.isEmpty else { throw ValidationError("--name HOST is needed.") }
-            guard cluster || node.isEmpty else { throw ValidationError("--node goes with --cluster.") }
+            guard cluster || node.isEmpty else { throw ValidationError("--node needs --cluster.") }
             try Cert.check(nodes: node)
         }
 
@@ -39,7 +40,7 @@ struct Cert: ParsableCommand {
             let kept = cluster ? ["ca.pem", "ca.key"] : ["ca.pem"]
             try folder.prepare(
                 kept + files.flatMap { ["\($0).pem", "\($0).key"] }, force: force,
-                because: "who trusts that authority would trust the new certificates no more")
+                because: "clients and nodes that trust that CA would refuse the new certificates")
             let passphrase = try secret.read()
             let authority = try CertificateAuthority(days: days)
             let authorityText = try authority.certificatePEM()
@@ -59,25 +60,25 @@ struct Cert: ParsableCommand {
         private func advice(_ files: [String]) -> String {
             let made = "ca.pem\(files.map { ", \($0).pem, \($0).key" }.joined()) are in \(out)"
             guard cluster else { return "\(made); clients must trust ca.pem" }
-            let needed = node.isEmpty ? "all three" : "ca.pem and the two of its name"
-            return "\(made); each node needs \(needed). ca.key is there too and signs more (`tidecast cert"
-                + " sign`): who has it is believed by all, so keep it on no node"
+            let needed = node.isEmpty ? "all three" : "ca.pem and the two files of its name"
+            return "\(made). Each node needs \(needed). ca.key in that folder signs more certificates"
+                + " (`tidecast cert sign`). Nodes believe everybody who has ca.key: keep it on no node"
         }
     }
 
     struct Sign: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract:
-                "Make a certificate for each of some nodes, by the CA that `cert make` left: NODE.pem, NODE.key."
+                "Make NODE.pem and NODE.key for each named node, signed by the CA of `cert make`."
         )
         @Argument(help: "The names of nodes, as in --node.") var nodes: [String]
         @Option(help: "The folder with ca.pem and ca.key.") var authority: String
-        @Option(help: "The folder for the files; else that of the CA.") var out: String?
-        @Option(parsing: .upToNextOption, help: "Host names and addresses that stand in them too.") var name:
-            [String] =
-                []
-        @Option(help: "Days for which the certificates hold.") var days = 825
-        @Flag(help: "Replace certificates of these nodes that stand there.") var force = false
+        @Option(help: "The folder for the files; by default the CA's folder.") var out: String?
+        @Option(parsing: .upToNextOption, help: "Further host names and addresses in the certificates.")
+        var name: [String] =
+            []
+        @Option(help: "Days for which the certificates are valid.") var days = 825
+        @Flag(help: "Replace existing certificates of these nodes.") var force = false
         @OptionGroup var secret: Passphrase
 
         func validate() throws { try Cert.check(nodes: nodes) }
@@ -90,7 +91,7 @@ struct Cert: ParsableCommand {
             let folder = CertificateFolder(out ?? authority)
             let files = nodes.flatMap { ["\($0).pem", "\($0).key"] }
             try folder.prepare(
-                files, force: force, because: "the nodes that show them may not have the new ones")
+                files, force: force, because: "nodes may still use the former files")
             let authorityText = try signer.certificatePEM()
             for node in nodes {
                 let made = try signer.sign(.peer(node: node, hosts: name), days: days)
@@ -106,7 +107,7 @@ struct Cert: ParsableCommand {
         static let variable = "TIDECAST_CA_PASSPHRASE"
         @Option(
             help:
-                "A file whose first line encrypts ca.key; else TIDECAST_CA_PASSPHRASE; else it is not encrypted."
+                "A file whose first line is ca.key's passphrase; else TIDECAST_CA_PASSPHRASE; else none."
         )
         var passphraseFile: String?
 
@@ -120,7 +121,7 @@ struct Cert: ParsableCommand {
                 return nil
             }
             guard (4...1000).contains(text.utf8.count) else {
-                throw ClientError("a passphrase has from 4 to 1,000 bytes")
+                throw ClientError("the passphrase must have 4 to 1,000 bytes, not \(text.utf8.count)")
             }
             return text
         }
@@ -131,9 +132,13 @@ struct Cert: ParsableCommand {
         for node in nodes {
             guard (1...200).contains(node.utf8.count), !node.contains("/"), !node.hasPrefix("."),
                 node.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F })
-            else { throw ValidationError("\"\(node)\" is no name of a node that may be one of a file.") }
+            else {
+                throw ValidationError(
+                    "The node's name \"\(node)\" cannot name files: it must have 1 to 200 bytes, no slash, no"
+                        + " space, no control character and no leading dot.")
+            }
             guard node != "ca", node != "peer" else {
-                throw ValidationError("A file of the name \(node).pem is another's: name the node otherwise.")
+                throw ValidationError("\(node).pem is the name of another file: give the node another name.")
             }
         }
         guard Set(nodes).count == nodes.count else { throw ValidationError("A node is named twice.") }
@@ -157,7 +162,7 @@ private struct CertificateFolder {
         guard force || there.isEmpty else {
             throw ClientError(
                 "\(there.joined(separator: ", ")) in \(path) would be replaced, and \(reason): name another"
-                    + " folder, or say --force")
+                    + " folder, or give --force")
         }
     }
 

@@ -9,7 +9,7 @@ struct Cluster: ParsableCommand {
 
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "The nodes, and who owns which partitions, as one node sees it.")
+            abstract: "Show the nodes, and which partitions each owns, as one node sees them.")
         @OptionGroup var connection: ServerOptions
 
         func run() throws {
@@ -20,7 +20,8 @@ struct Cluster: ParsableCommand {
     }
 
     struct Watch: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "The same each second, until Ctrl-C.")
+        static let configuration = CommandConfiguration(
+            abstract: "Repeat `status` each second, until Ctrl-C.")
         @OptionGroup var connection: ServerOptions
 
         func run() throws {
@@ -44,14 +45,14 @@ struct Cluster: ParsableCommand {
             abstract: "Take a node out: it hands over its partitions, ends, and stays out until `uncordon`.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The node's name.") var node: String
-        @Flag(help: "Also where it is the last shard, so that nothing is served any more.") var force = false
+        @Flag(help: "Drain the last shard too, after which the cluster serves nothing.") var force = false
 
         func run() throws {
             _ = try connection.call(
                 .POST, "/admin/cluster/drain", body: ["node": node, "force": force ? "true" : "false"])
             guard try hasLeft() else {
                 throw ClientError(
-                    "\(node) is still there. It is cordoned: once it has ended, nothing brings it back but"
+                    "\(node) has not left within 30 s. It is cordoned: once it has ended, it stays out until"
                         + " `tidecast cluster uncordon \(node)`")
             }
             if connection.json {
@@ -86,7 +87,7 @@ struct Cluster: ParsableCommand {
 
     struct Uncordon: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Let a node that was drained into the cluster again.")
+            abstract: "Let a drained node join the cluster again.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The node's name.") var node: String
 
@@ -121,7 +122,7 @@ struct Cluster: ParsableCommand {
             print("partitions by zone: \(shares.joined(separator: ", "))")
         }
         let gone = answer["gone"] as? [String] ?? []
-        if !gone.isEmpty { print("not there any more: \(gone.joined(separator: ", "))") }
+        if !gone.isEmpty { print("gone: \(gone.joined(separator: ", "))") }
         for one in answer["quarantined"] as? [[String: Any]] ?? [] {
             print("quarantined here: partition \(one["partition"] ?? ""): \(one["reason"] ?? "")")
         }

@@ -46,7 +46,7 @@ struct Device: ParsableCommand {
 
     struct Info: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "What a device is subscribed to, and since when.")
+            abstract: "List a device's topics, and since when it is subscribed to each.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The device's FID or token.") var token: String
         @Option(help: "The project's id.") var project: String
@@ -95,7 +95,7 @@ struct Topic: ParsableCommand {
 
     struct Info: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "How many devices are subscribed, absent ones too.")
+            abstract: "Count the devices that are subscribed, absent devices included.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The topic's name.") var topic: String
         @Option(help: "The project's id.") var project: String
@@ -105,7 +105,7 @@ struct Topic: ParsableCommand {
                 .object
             if connection.json { return try Output.json(answer) }
             switch answer["memberCount"] as? Int ?? 0 {
-            case 0: print("nobody is subscribed to \(topic), so there is no such topic in \(project)")
+            case 0: print("no device is subscribed to \(topic), so \(project) has no such topic")
             case 1: print("\(topic): 1 member")
             case let count: print("\(topic): \(count) members")
             }

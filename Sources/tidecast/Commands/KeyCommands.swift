@@ -11,7 +11,7 @@ struct Key: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List a project's credentials, or all; when each was last used is a few minutes late.")
+            abstract: "List a project's credentials, or all. The time of the last use is a few minutes late.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The project's id.") var project: String?
 
@@ -48,10 +48,10 @@ struct Key: ParsableCommand {
                 """)
         @OptionGroup var connection: ServerOptions
         @OptionGroup var output: AccountOutput
-        @Argument(help: "The project's id; none for an operator's token.") var project: String?
+        @Argument(help: "The project's id; leave it out for an operator's token.") var project: String?
         @Option(help: "device, bearer, service-account or operator.") var kind: String
-        @Option(help: "What an operator may: read, operate or admin.") var role: String?
-        @Option(help: "What you call it.") var name: String?
+        @Option(help: "The role of an operator's token: read, operate or admin.") var role: String?
+        @Option(help: "The credential's name in lists.") var name: String?
         @Option(help: "When it ends: 90d, 12h, 30m, or a date (UTC).") var expires: When?
 
         func validate() throws {
@@ -59,11 +59,11 @@ struct Key: ParsableCommand {
             guard (kind == "operator") == (project == nil) else {
                 throw ValidationError(
                     project == nil
-                        ? "The project's id is wanted."
-                        : "An operator's token is for all projects: name none.")
+                        ? "Name the project by its id."
+                        : "An operator's token is for all projects: leave out the project's id.")
             }
             guard (kind == "operator") == (role != nil) else {
-                throw ValidationError("--role is wanted for an operator's token, and for no other.")
+                throw ValidationError("An operator's token needs --role, and other credentials have none.")
             }
         }
 
@@ -82,7 +82,7 @@ struct Key: ParsableCommand {
 
     struct Expire: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Say when a credential ends, or that it does not.")
+            abstract: "Set when a credential ends, or that it never ends.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The credential's id, as `key list` shows it.") var id: String
         @Argument(help: "90d, 12h, 30m, a date (UTC), or never.") var when: When
@@ -96,7 +96,7 @@ struct Key: ParsableCommand {
 
     struct Revoke: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "End a credential now, and the access tokens that were got with it.")
+            abstract: "End a credential now, and the access tokens made with it.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The credential's id, as `key list` shows it.") var id: String
 
@@ -108,30 +108,30 @@ struct Key: ParsableCommand {
 
     struct Rotate: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a credential like another one, which goes on for a while beside it.",
+            abstract: "Replace a credential by a new one; the former one stays valid for a while.",
             discussion: """
-                With `signing` the key that access tokens are signed with, with `registration` the key that \
-                devices' ids are made under: a new one is used after a minute, and what the former one made \
-                goes on.
+                `signing` replaces the key that signs access tokens, `registration` the key under which \
+                devices' ids are made. The server uses the new key after a minute, and what the former key \
+                made stays valid.
                 """)
         @OptionGroup var connection: ServerOptions
         @OptionGroup var output: AccountOutput
         @Argument(help: "The credential's id, as `key list` shows it; or signing, or registration.")
         var id: String
-        @Flag(help: "With `signing`: at once, so that every access token ends.") var atOnce = false
-        @Option(help: "How long the former one goes on: 7d, 12h, 30m.") var overlap: When?
+        @Flag(help: "With `signing`: now, so that every access token ends.") var atOnce = false
+        @Option(help: "How long the former credential stays valid: 7d, 12h, 30m.") var overlap: When?
 
         func validate() throws {
             if let overlap, overlap.seconds == nil {
-                throw ValidationError("--overlap is how long, such as 12h, not until when.")
+                throw ValidationError("--overlap must be a length of time such as 12h, not a date.")
             }
             guard !atOnce || id == "signing" else {
-                throw ValidationError("--at-once is for the key that signs; `key revoke` ends a credential.")
+                throw ValidationError("--at-once is for `signing` alone; `key revoke` ends a credential.")
             }
             guard !isServerKey || (overlap == nil && !output.isSaid) else {
                 throw ValidationError(
-                    "--overlap and a service account's file are for credentials: what the server's own "
-                        + "key has made goes on until it ends.")
+                    "--overlap, --service-account, --token-uri and --force are for credentials, not for the"
+                        + " server's own keys.")
             }
         }
 
@@ -174,7 +174,7 @@ extension Key {
             abstract: "End a registration key: the devices under it have to register again.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The key's number, as `key server` shows it.") var number: UInt8
-        @Flag(help: "Do not ask.") var yes = false
+        @Flag(help: "Do not ask for confirmation.") var yes = false
 
         func run() throws {
             try Consent.demand(
@@ -208,7 +208,7 @@ struct AccountOutput: ParsableArguments {
     var serviceAccount: String?
     @Option(name: .customLong("token-uri"), help: "The token URI in the file; by default this server's.")
     var tokenURI: String?
-    @Flag(help: "Replace the service-account file that stands there.") var force = false
+    @Flag(help: "Replace an existing service-account file.") var force = false
 
     var isSaid: Bool { serviceAccount != nil || tokenURI != nil || force }
 
@@ -216,8 +216,8 @@ struct AccountOutput: ParsableArguments {
         guard isNeeded != (serviceAccount != nil) else { return }
         throw ValidationError(
             isNeeded
-                ? "A service account is a file: say --service-account FILE, or - for standard output."
-                : "--service-account is for credentials of that kind.")
+                ? "A service account is a file: give --service-account FILE, or - for standard output."
+                : "--service-account is only for credentials of the kind service-account.")
     }
 
     /// Must run first, so that no secret is made that cannot be kept.

@@ -51,8 +51,8 @@ struct Send: ParsableCommand {
     @Option(help: "An entry of the message's data, KEY=VALUE; may be repeated.") var field: [String] = []
     @Option(help: "The notification's title.") var title: String?
     @Option(help: "The notification's body.") var body: String?
-    @Option(name: .customLong("ttl"), help: "Seconds for which it waits for absent devices.") var ttl: Int?
-    @Option(help: "Replaces what waits under the same key.") var collapseKey: String?
+    @Option(name: .customLong("ttl"), help: "Seconds to wait for absent devices.") var ttl: Int?
+    @Option(help: "The message replaces waiting messages of the same key.") var collapseKey: String?
     @Flag(help: "Check everything, deliver nothing.") var validateOnly = false
 
     func validate() throws {
@@ -60,7 +60,7 @@ struct Send: ParsableCommand {
             throw ValidationError("Name exactly one of --topic, --condition and --device.")
         }
         for entry in field where !entry.contains("=") {
-            throw ValidationError("--field wants KEY=VALUE, not \(entry).")
+            throw ValidationError("--field must be KEY=VALUE, not \(entry).")
         }
     }
 
@@ -99,7 +99,7 @@ struct Listen: ParsableCommand {
     @Option(help: "The device's credential, as registering showed it; or TIDECAST_CREDENTIAL.")
     var credential: String?
     @Option(help: "The project's id.") var project: String
-    @Option(help: "Go on after this event.") var lastEventId: String?
+    @Option(help: "The id of an event: resume after it, and acknowledge up to it.") var lastEventId: String?
 
     /// A credential in the environment shows in no list of processes.
     private var shown: String? { credential ?? ProcessInfo.processInfo.environment["TIDECAST_CREDENTIAL"] }
@@ -107,7 +107,8 @@ struct Listen: ParsableCommand {
     func validate() throws {
         guard shown != nil else {
             throw ValidationError(
-                "--credential or TIDECAST_CREDENTIAL is wanted: the device's, as registering showed it.")
+                "Give the device's credential, which registering showed: --credential or TIDECAST_CREDENTIAL."
+            )
         }
     }
 
@@ -120,7 +121,7 @@ struct Listen: ParsableCommand {
                 FileHandle.standardOutput.write(Data(bytes))
             }
         } catch let error as ClientError where error.status == 401 {
-            throw ClientError("the server does not know this --credential: registering showed the device's")
+            throw ClientError("--credential is not the device's: give the credential that registering showed")
         }
     }
 }

@@ -16,7 +16,7 @@ struct Project: ParsableCommand {
         var serviceAccount: String
         @Option(name: .customLong("token-uri"), help: "The token URI in the file; by default this server's.")
         var tokenURI: String?
-        @Flag(help: "Replace the service-account file that stands there.") var force = false
+        @Flag(help: "Replace an existing service-account file.") var force = false
 
         func run() throws {
             // Must run first, so that no project is made whose key cannot be kept.
@@ -52,7 +52,7 @@ struct Project: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Delete a project, its keys and accounts.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
-        @Flag(help: "Do not ask.") var yes = false
+        @Flag(help: "Do not ask for confirmation.") var yes = false
         func run() throws {
             try Consent.demand("Delete project \(id), its keys and accounts?", id, given: yes)
             _ = try connection.call(.DELETE, "/admin/projects/\(id.segment)")
@@ -86,7 +86,7 @@ struct Project: ParsableCommand {
                 ("devices", devices),
             ] {
                 guard value ?? 0 >= 0 else {
-                    throw ValidationError("--\(name) is a number of at least 0, not \(value ?? 0).")
+                    throw ValidationError("--\(name) must be at least 0, not \(value ?? 0).")
                 }
             }
         }

@@ -4,18 +4,18 @@ import Node
 
 struct Secrets: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Keys under which the server's own keys are sealed in its database.",
+        abstract: "Make keys that seal the server's own keys in its database.",
         subcommands: [Key.self])
 
     struct Key: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a key for --secrets-key-file; without it, what it sealed is lost.")
-        @Argument(help: "Where to write it (mode 0600); - is standard output.") var file: String
+            abstract: "Make a key for --secrets-key-file. Nothing else opens what the key has sealed.")
+        @Argument(help: "Where to write the key (mode 0600); - is standard output.") var file: String
 
         func run() throws {
             let output = try SecretOutput(file, replacing: false)
             if try output.keep(try SecretsKeys.make() + (file == "-" ? "" : "\n"), "a secrets key was made") {
-                print("a secrets key is in \(file); keep a copy where the database's copies are not")
+                print("the secrets key is in \(file); keep a copy of it apart from the database's copies")
             }
         }
     }

@@ -8,9 +8,9 @@ import UnixSignals
 struct Server: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Run a server.")
 
-    @Option(help: "A file of settings, a JSON object; flags and the environment go before it.") var config:
+    @Option(help: "A file of settings, a JSON object. Flags and the environment override it.") var config:
         String?
-    @Option(help: "The data folder; made where it is not there.") var data: String?
+    @Option(help: "The data folder; the server makes a missing one.") var data: String?
     @Option(help: "Where to listen, HOST:PORT; may be repeated. HTTP/2 and HTTP/1.1 without TLS.") var listen:
         [String] = []
     @Option(help: "Where to listen with TLS, HOST:PORT.") var listenTls: String?
@@ -22,9 +22,9 @@ struct Server: AsyncParsableCommand {
     @Option(help: "The key of the further certificate in the same place; may be repeated.")
     var furtherKey: [String] = []
     @Option(
-        help: "The URL at which clients reach this server or what stands before it, http:// or https://.")
+        help: "The URL at which clients reach this server or its proxy, http:// or https://.")
     var publicUrl: String?
-    @Option(help: "What service-account files name as token URI; else /token at --public-url.")
+    @Option(help: "The token URI in service-account files; by default /token at --public-url.")
     var tokenUri: String?
     @Option(help: "Partitions of a new data folder, 32 by default; fixed once it is made.") var partitions:
         Int?
@@ -37,54 +37,55 @@ struct Server: AsyncParsableCommand {
     var connections: Int?
     @Option(help: "Connections of one address, 0 for no bound; by default a quarter of all.")
     var connectionsPerAddress: Int?
-    @Option(help: "Who speaks for others and says so in X-Forwarded-For, ADDRESS[/BITS]; may be repeated.")
+    @Option(help: "A proxy whose X-Forwarded-For counts, ADDRESS[/BITS]; may be repeated.")
     var proxy: [String] = []
     @Option(help: "Registrations a minute with an app's key from one address, 600 by default; 0: no bound.")
     var addressRegistrationsPerMinute: Int?
-    @Option(help: "The same in a day, 10,000 by default.") var addressRegistrationsPerDay: Int?
+    @Option(help: "Registrations a day with an app's key from one address, 10,000 by default; 0: no bound.")
+    var addressRegistrationsPerDay: Int?
     @Option(help: "Subscription changes a minute of devices from one address, 3,000 by default; 0: no bound.")
     var addressChangesPerMinute: Int?
     @Option(help: "Refused assertions a minute from one address, 120 by default; 0: no bound.")
     var addressBadAssertionsPerMinute: Int?
-    @Option(help: "A node of a cluster: the PostgreSQL database that it shares, postgres://…") var engine:
-        String?
+    @Option(help: "The PostgreSQL database of this node's cluster, postgres://…") var engine: String?
     @Option(
         help: "A further database over which the partitions of a new cluster are spread; may be repeated.")
     var furtherEngine: [String] = []
-    @Option(help: "A file that holds what --engine would say, so that no password is in a command line.")
+    @Option(help: "A file that holds the value of --engine, so that no password is in a command line.")
     var engineFile: String?
     @Option(
-        help: "This node's name in its cluster, auto for the host's; refused while a node of that name lives."
+        help:
+            "This node's name in its cluster; auto is the host's name. No other living node may have it."
     )
     var node: String?
-    @Option(help: "What this node does: gateway, shard, or both, which is the default.") var roles: String?
-    @Option(help: "Where other nodes reach this one, HOST:PORT; auto:PORT for the host's name.")
+    @Option(help: "gateway, shard, or gateway,shard (the default).") var roles: String?
+    @Option(help: "This node's address for other nodes, HOST:PORT; auto:PORT for the host's name.")
     var peer: String?
-    @Option(help: "Where gossip (UDP) is heard, HOST:PORT; else the address of --peer.")
+    @Option(help: "Where this node receives gossip (UDP), HOST:PORT; by default at --peer.")
     var gossip: String?
     @Option(help: "A node to gossip with first, HOST:PORT; may be repeated. The database names all others.")
     var join: [String] = []
-    @Option(help: "Share of the partitions beside other nodes', 1 to 64.") var weight: Int?
+    @Option(help: "This node's share of the partitions relative to other nodes, 1 to 64.") var weight: Int?
     @Option(help: "The zone that the node is in.") var zone: String?
-    @Option(help: "What this node shows to others: its certificate chain, PEM.") var peerCert: String?
+    @Option(help: "The certificate chain that this node shows to other nodes, PEM.") var peerCert: String?
     @Option(help: "The key of that certificate, PEM.") var peerKey: String?
-    @Option(help: "The authority that all nodes' certificates are of, PEM.") var peerCa: String?
+    @Option(help: "The authority that signed the certificates of all nodes, PEM.") var peerCa: String?
     @Flag(
         help:
-            "Believe nodes whose certificate names no node, though this one's names it: while all get their own."
+            "Accept nodes whose certificate names no node, though this node's certificate names this node."
     )
     var allowSharedPeerCert = false
     @Flag(help: "Let nodes speak without TLS beyond this machine; only where the network is private.")
     var insecurePeers = false
     @Option(help: "A file with the key under which the server's own keys are sealed in its database.")
     var secretsKeyFile: String?
-    @Flag(help: "Take key files and folders that others could read: only where nobody else is.")
+    @Flag(help: "Accept key files and folders of any mode; only where the machine has no other users.")
     var looseModes = false
     @Flag(help: "Development: loopback only, any project, bearer \"owner\". Not for production.") var dev =
         false
-    @Flag(help: "As --dev, on any address: whoever reaches it may do anything. Only on a private network.")
+    @Flag(help: "As --dev, on any address: every client may do anything. Only on a private network.")
     var devAnywhere = false
-    @Option(help: "A name that a development server answers to, and to its pages; may be repeated.")
+    @Option(help: "A host that a development server accepts in Host and Origin; may be repeated.")
     var devHost: [String] = []
 
     func run() async throws {
@@ -97,7 +98,7 @@ struct Server: AsyncParsableCommand {
         log.logLevel = settings.logLevel
         let logger = log
         for name in Settings.strangers(in: ProcessInfo.processInfo.environment) {
-            logger.warning("there is no setting of this name", metadata: ["variable": "\(name)"])
+            logger.warning("an environment variable names no setting", metadata: ["variable": "\(name)"])
         }
         // While the server starts or waits there is nothing to hand over. As the first process of a container
         // it would not end without this handler.
@@ -135,7 +136,7 @@ struct Server: AsyncParsableCommand {
             (0...65535).contains(port)
         else { throw ValidationError("\(text) is not HOST:PORT.") }
         var host = String(text[..<colon])
-        guard !host.isEmpty else { throw ValidationError("\(text) has no host: HOST:PORT is wanted.") }
+        guard !host.isEmpty else { throw ValidationError("\(text) has no host: give HOST:PORT.") }
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
         return .init(host: host, port: port)
     }
@@ -148,7 +149,7 @@ struct Server: AsyncParsableCommand {
         for address in addresses where !isLoopback(address.host) {
             throw ValidationError(
                 "--dev listens on loopback only, not on \(address.host). Where the network is private, as in a"
-                    + " container whose port is published on 127.0.0.1: --dev-anywhere.")
+                    + " container whose port is published on 127.0.0.1, use --dev-anywhere.")
         }
     }
 }

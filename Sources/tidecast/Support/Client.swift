@@ -53,12 +53,12 @@ struct Client {
         guard response.status == 401, said.description.contains("OAuth 2") else { return said }
         guard token != nil else {
             return ClientError(
-                "the server wants a token: --token-file FILE or TIDECAST_TOKEN, an operator's or the project's"
-                    + " bearer", status: 401)
+                "the server needs a token of an operator or a bearer key of the project: give --token-file"
+                    + " FILE or TIDECAST_TOKEN", status: 401)
         }
         return ClientError(
-            "the server does not take this token: it is no operator's and no bearer of a project, or it has"
-                + " ended; `tidecast key list` on the server shows those that count", status: 401)
+            "the server refused this token: it is neither an operator's token nor a project's bearer key, or"
+                + " it has ended; `tidecast key list` on the server shows the valid ones", status: 401)
     }
 
     /// Reads a streaming answer: `onChunk` gets the bytes as they come, until the server ends the answer or
@@ -75,7 +75,7 @@ struct Client {
         guard let error = error as? NIOConnectionError else {
             return (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
         }
-        if error.connectionErrors.isEmpty { return "\(error.host) is no name of a host" }
+        if error.connectionErrors.isEmpty { return "the host name \(error.host) is not known" }
         var reasons: [String] = []
         for one in error.connectionErrors {
             let words = reason(one.error)
@@ -115,7 +115,7 @@ struct Client {
             about.append("at \(field)")
         }
         if let delay = details.lazy.compactMap({ $0["retryDelay"] as? String }).first {
-            about.append("again in \(delay)")
+            about.append("try again in \(delay)")
         }
         var text = "\(message) (\(about.joined(separator: ", ")))"
         for violation in violations.dropFirst() {

@@ -7,7 +7,7 @@ enum Consent {
     static func demand(_ question: String, _ name: String, given: Bool) throws {
         if given { return }
         guard isatty(STDIN_FILENO) == 1 else {
-            throw ClientError("\(question) Nothing was done: say --yes, since there is no terminal to ask on")
+            throw ClientError("\(question) Nothing was done: there is no terminal to ask on, so give --yes")
         }
         FileHandle.standardError.write(Data("\(question) Type \(name) to go on: ".utf8))
         guard readLine() == name else { throw ClientError("nothing was done") }

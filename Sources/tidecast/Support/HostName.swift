@@ -10,7 +10,7 @@ enum HostName {
     static func own() throws -> String {
         var buffer = [CChar](repeating: 0, count: 256)
         guard gethostname(&buffer, buffer.count - 1) == 0, buffer[0] != 0 else {
-            throw ValidationError("This host has no name: give --node and --peer one.")
+            throw ValidationError("This host has no name: give --node and --peer a name instead of auto.")
         }
         return String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
@@ -49,7 +49,8 @@ enum HostName {
             answer = name_by_dns(number, &name, Int32(name.count))
         }
         guard answer >= 0 else {
-            throw ValidationError("--node auto: no name server says what this container's name is.")
+            throw ValidationError(
+                "No name server tells this container's name: replace --node auto by a name.")
         }
         guard answer > 0 else { return nil }
         return String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)

@@ -16,10 +16,10 @@ final class PrivateFile {
         var status = stat()
         if lstat(path, &status) == 0 {
             guard status.st_mode & S_IFMT == S_IFREG else {
-                throw ClientError("\(path) is not a plain file: name another, or - for standard output")
+                throw ClientError("\(path) is not a plain file: name another file, or - for standard output")
             }
             guard mayReplace else {
-                throw ClientError("\(path) is there already: name another file, or say --force")
+                throw ClientError("\(path) exists already: name another file, or give --force")
             }
         }
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)

@@ -7,11 +7,11 @@ import Synchronization
 
 /// The server that a command speaks to.
 struct ServerOptions: ParsableArguments {
-    @Option(help: "The data folder: its running server, or the folder itself where none runs.")
+    @Option(help: "The data folder. The command asks its server, or opens the folder where no server runs.")
     var data: String?
     @Option(help: "The URL of a server, such as http://127.0.0.1:8787.")
     var server: String?
-    @Option(help: "The authority that an https server's certificate is of, PEM; by default the system's.")
+    @Option(help: "The certificate authority of an https server, PEM; by default the system's authorities.")
     var ca: String?
     @Option(help: .hidden)
     var token: String?
@@ -23,7 +23,7 @@ struct ServerOptions: ParsableArguments {
 
     func validate() throws {
         guard (folder == nil) != (address == nil) else {
-            throw ValidationError("Say which server: --data FOLDER or --server URL.")
+            throw ValidationError("Name the server by --data FOLDER or --server URL.")
         }
         guard token == nil else {
             throw ValidationError(
@@ -65,13 +65,13 @@ struct ServerOptions: ParsableArguments {
             }
             return Client(place: .url(host: host, port: url.port ?? 80), token: token)
         }
-        guard let folder else { throw ClientError("no server was named") }
+        guard let folder else { throw ClientError("no server was named: give --data FOLDER or --server URL") }
         let socket = AdminSocket.path(in: folder)
         if try !ServerOptions.isListening(socket) {
             // Otherwise a mistyped folder would be made, and would look empty.
             guard mayMakeFolder || FileManager.default.fileExists(atPath: folder) else {
                 throw ClientError(
-                    "\(folder) is not there; only `server` and `project create` make a data folder")
+                    "\(folder) does not exist; only `server` and `project create` make a data folder")
             }
             try OwnServer.start(folder)
         }
@@ -110,7 +110,7 @@ struct ServerOptions: ParsableArguments {
             return false
         } catch let error as ClientError where [EACCES, EPERM].contains(error.connectError) {
             throw ClientError(
-                "\(path) is another user's: ask as that user, or over the network with --server and a token")
+                "\(path) belongs to another user: run the command as that user, or with --server and a token")
         }
     }
 }

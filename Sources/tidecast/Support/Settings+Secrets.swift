@@ -37,12 +37,12 @@ extension Settings {
             guard isFlag else { return }
             let file = flag == "--engine" ? " or --engine-file" : ""
             throw ValidationError(
-                "\(flag) would show its password to everybody on this machine, in the list of processes:"
-                    + " give it by \(variable)\(file).")
+                "\(flag) shows the URL's password to every user of this machine in the list of processes:"
+                    + " give the URL by \(variable)\(file).")
         case .malformed:
             throw ValidationError(
-                "What \(flag) or \(variable) says is not a database's URL, postgres://USER@HOST/NAME: in a"
-                    + " password, percent signs and what is neither a letter nor a digit stand as %XX.")
+                "The value of \(flag) or \(variable) is not a database's URL, postgres://USER@HOST/NAME. In a"
+                    + " password, write every character that is neither a letter nor a digit as %XX.")
         }
     }
 
@@ -52,7 +52,7 @@ extension Settings {
         if let flag { path = flag } else { path = try await config.fetchString(forKey: "secretsKeyFile") }
         let text = try await config.fetchString(forKey: "secretsKey")
         guard path == nil || text == nil else {
-            throw ValidationError("Say --secrets-key-file or TIDECAST_SECRETS_KEY, not both.")
+            throw ValidationError("Give --secrets-key-file or TIDECAST_SECRETS_KEY, not both.")
         }
         guard let text = try text ?? path.map({ try secret(in: $0) }) else { return .none }
         do {

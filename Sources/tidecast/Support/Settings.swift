@@ -76,11 +76,11 @@ struct Settings {
         let partitions = try await config.int(flags.partitions, "partitions")
         configuration.partitionCount = partitions ?? (engine == nil ? 32 : 256)
         guard (1...4096).contains(configuration.partitionCount) else {
-            throw ValidationError("The number of partitions must be from 1 to 4096.")
+            throw ValidationError("--partitions must be from 1 to 4096, not \(configuration.partitionCount).")
         }
         if let loops = try await config.int(flags.loops, "loops") {
             guard (1...256).contains(loops) else {
-                throw ValidationError("The number of loops must be from 1 to 256.")
+                throw ValidationError("--loops must be from 1 to 256, not \(loops).")
             }
             configuration.loopCount = loops
         }
@@ -88,7 +88,7 @@ struct Settings {
             try await config.bool(flags.retryAfterOnSends, "retryAfterOnSends")
         if let bytes = try await config.int(flags.topicPayloadBytes, "topicPayloadBytes") {
             guard (1...4096).contains(bytes) else {
-                throw ValidationError("Payloads for topics may have from 1 to 4096 bytes.")
+                throw ValidationError("--topic-payload-bytes must be from 1 to 4096, not \(bytes).")
             }
             configuration.topicPayloadBytesMax = bytes
         }
@@ -112,7 +112,7 @@ struct Settings {
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {
             let words = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ValidationError("\"\(level)\" is no level of logging: it is one of \(words).")
+            throw ValidationError("TIDECAST_LOG_LEVEL must be one of \(words), not \"\(level)\".")
         }
         settings.logLevel = level
         return settings
@@ -147,12 +147,12 @@ struct Settings {
     ) async throws {
         configuration.connectionsMax = try await config.int(flags.connections, "connections")
         guard configuration.connectionsMax ?? 1 > 0 else {
-            throw ValidationError("--connections is at least 1.")
+            throw ValidationError("--connections must be at least 1.")
         }
         configuration.connectionsPerAddressMax =
             try await config.int(flags.connectionsPerAddress, "connectionsPerAddress")
         guard configuration.connectionsPerAddressMax ?? 0 >= 0 else {
-            throw ValidationError("--connections-per-address is not negative; 0 is no bound.")
+            throw ValidationError("--connections-per-address must not be negative; 0 means no bound.")
         }
         configuration.clientLimits = try await clientLimits(flags, config)
     }
@@ -169,20 +169,22 @@ struct Settings {
             try await config.int(flags.addressChangesPerMinute, "addressChangesPerMinute")
         limits.badAssertionsPerMinute =
             try await config.int(flags.addressBadAssertionsPerMinute, "addressBadAssertionsPerMinute")
-        for said in [
-            limits.registrationsPerMinute, limits.registrationsPerDay, limits.changesPerMinute,
-            limits.badAssertionsPerMinute,
+        for (flag, limit) in [
+            ("registrations-per-minute", limits.registrationsPerMinute),
+            ("registrations-per-day", limits.registrationsPerDay),
+            ("changes-per-minute", limits.changesPerMinute),
+            ("bad-assertions-per-minute", limits.badAssertionsPerMinute),
         ] {
-            guard (0...ClientLimits.Settings.countMax).contains(said ?? 0) else {
-                throw ValidationError(
-                    "A limit for one address is 1 to \(ClientLimits.Settings.countMax); 0 is no bound.")
+            guard (0...ClientLimits.Settings.countMax).contains(limit ?? 0) else {
+                let most = ClientLimits.Settings.countMax
+                throw ValidationError("--address-\(flag) must be from 0, for no bound, to \(most).")
             }
         }
         var proxies = flags.proxy
         if proxies.isEmpty { proxies = try await config.fetchStringArray(forKey: "proxy", default: []) }
         limits.proxies = try proxies.map { text in
             guard let range = AddressRange(text: text) else {
-                throw ValidationError("\(text) is not ADDRESS or ADDRESS/BITS.")
+                throw ValidationError("--proxy must be ADDRESS or ADDRESS/BITS, not \(text).")
             }
             return range
         }
@@ -195,7 +197,7 @@ struct Settings {
         if url == nil, let path = try await config.string(flags.engineFile, "engineFile") {
             url = try secret(in: path, isLine: true)
             guard url != "" else {
-                throw ValidationError("\(path) is empty: the database's URL is to stand in it.")
+                throw ValidationError("--engine-file \(path) is empty: write the database's URL into it.")
             }
         }
         if let url {
@@ -229,13 +231,13 @@ struct Settings {
     ) async throws {
         guard var name = try await config.string(flags.node, "node"), (1...200).contains(name.utf8.count)
         else {
-            throw ValidationError("A node of a cluster needs --node NAME, or --node auto.")
+            throw ValidationError("A node of a cluster needs --node NAME of 1 to 200 bytes, or --node auto.")
         }
         guard let peer = try await config.string(flags.peer, "peer") else {
-            throw ValidationError("A node of a cluster needs --peer HOST:PORT, where others reach it.")
+            throw ValidationError("A node of a cluster needs --peer HOST:PORT, its address for other nodes.")
         }
         guard ["postgres://", "postgresql://"].contains(where: engine.hasPrefix) else {
-            throw ValidationError("--engine is a database's URL, postgres://…: PostgreSQL is the only one.")
+            throw ValidationError("--engine must be the URL of a PostgreSQL database, postgres://….")
         }
         var peerAddress = try Server.address(peer)
         if peerAddress.host == HostName.auto { peerAddress.host = try HostName.own() }
@@ -245,12 +247,14 @@ struct Settings {
         let roles = try await config.string(flags.roles, "roles") ?? "gateway,shard"
         let words = Set(roles.split(separator: ",").map(String.init))
         guard !words.isEmpty, words.isSubset(of: ["gateway", "shard"]) else {
-            throw ValidationError("Roles are gateway, shard or both with a comma, not \"\(roles)\".")
+            throw ValidationError("--roles must be gateway, shard or gateway,shard, not \"\(roles)\".")
         }
         cluster.isShard = words.contains("shard")
         cluster.isGateway = words.contains("gateway")
         if let weight = try await config.int(flags.weight, "weight") {
-            guard (1...64).contains(weight) else { throw ValidationError("A weight is from 1 to 64.") }
+            guard (1...64).contains(weight) else {
+                throw ValidationError("--weight must be from 1 to 64, not \(weight).")
+            }
             cluster.weight = UInt8(weight)
         }
         cluster.gossip = try await config.string(flags.gossip, "gossip").map(Server.address)
@@ -290,7 +294,9 @@ struct Settings {
             further = try await config.fetchStringArray(forKey: "furtherEngine", default: [])
         }
         guard further.count < ClusterConfiguration.databasesMax else {
-            throw ValidationError("A cluster has at most \(ClusterConfiguration.databasesMax) databases.")
+            throw ValidationError(
+                "A cluster has at most \(ClusterConfiguration.databasesMax) databases, the home included:"
+                    + " --further-engine names \(further.count).")
         }
         for url in further {
             try checkDatabase(

@@ -22,7 +22,7 @@ extension Settings {
             throw ValidationError("\(path) is not a JSON object: \(place ?? "\(error)")")
         }
         guard let object = object as? [String: Any] else {
-            throw ValidationError("\(path) is not a JSON object, but another value.")
+            throw ValidationError("\(path) is not a JSON object: it holds another JSON value.")
         }
         for key in object.keys.sorted() where !keys.contains(key) {
             throw ValidationError("\(path): there is no setting \"\(key)\".")
