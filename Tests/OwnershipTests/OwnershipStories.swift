@@ -7,7 +7,8 @@ import Testing
 @Suite("Stories of takeover") struct OwnershipStories {
     static let stories = Stories()
 
-    @Test(arguments: stories.names) func itGoesAsItIsTold(_ name: String) throws {
+    @Test("go as they are told", arguments: stories.names)
+    func told(_ name: String) throws {
         try OwnershipStories.stories.expect(name) { text in
             let told = try ToldOwnership()
             let seen = try Stories.play(text) { try told.perform($0) }
@@ -16,7 +17,8 @@ import Testing
         }
     }
 
-    @Test func thereAreStories() { #expect(OwnershipStories.stories.names.count >= 5) }
+    @Test("are there: this suite is not green for want of stories")
+    func areThere() { #expect(OwnershipStories.stories.names.count >= 5) }
 }
 
 /// Plays the lines of a story in a world of nodes around one engine.

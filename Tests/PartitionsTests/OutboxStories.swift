@@ -10,14 +10,16 @@ import Testing
 @Suite("Stories of outboxes") struct OutboxStories {
     static let stories = Stories("OutboxStories")
 
-    @Test(arguments: stories.names) func itGoesAsItIsTold(_ name: String) throws {
+    @Test("go as they are told", arguments: stories.names)
+    func told(_ name: String) throws {
         try OutboxStories.stories.expect(name) { text in
             let told = try ToldOutboxes()
             return try Stories.play(text) { try told.perform($0) }
         }
     }
 
-    @Test func thereAreStories() { #expect(OutboxStories.stories.names.count >= 5) }
+    @Test("are there: this suite is not green for want of stories")
+    func areThere() { #expect(OutboxStories.stories.names.count >= 5) }
 }
 
 /// Plays the lines of a story with two partitions: the topic partition, to which all topics hash, and the
@@ -100,8 +102,8 @@ private final class ToldOutboxes {
         guard let device = devices.first(where: { $0.name == name }) else { return }
         let machine = world.partitions[Int(topicPartition.rawValue)]
         let gone = machine.state.topics.leave(
-            machine.state.names, PartitionWorld.project, ToldOutboxes.topic, devicePartition,
-            [device.registration.index.rawValue])
+            [device.registration.index.rawValue], of: devicePartition, from: ToldOutboxes.topic,
+            in: PartitionWorld.project, machine.state.names)
         machine.state.marks[devicePartition]?.fingerprint ^= gone
     }
 

@@ -8,14 +8,16 @@ import Testing
 @Suite("Stories of quotas") struct QuotaStories {
     static let stories = Stories()
 
-    @Test(arguments: stories.names) func itGoesAsItIsTold(_ name: String) throws {
+    @Test("go as they are told", arguments: stories.names)
+    func told(_ name: String) throws {
         try QuotaStories.stories.expect(name) { text in
             let told = ToldQuotas()
             return Stories.play(text) { told.perform($0) }
         }
     }
 
-    @Test func thereAreStories() { #expect(QuotaStories.stories.names.count >= 5) }
+    @Test("are there: this suite is not green for want of stories")
+    func areThere() { #expect(QuotaStories.stories.names.count >= 5) }
 }
 
 /// Plays the lines of a story with some gateways, each with a spender, and one owner of the project's bucket
@@ -158,7 +160,7 @@ private final class ToldQuotas {
             )
         case .empty, .takeover: tellOwner("begins with an empty bucket")
         }
-        grantor?.open(project, limits, epoch: Epoch(owner), beginning, now: now)
+        grantor?.open(project, limits, epoch: Epoch(owner), beginning: beginning, now: now)
         receive(request)
     }
 
@@ -184,7 +186,7 @@ private final class ToldQuotas {
         for _ in 0..<count {
             var effects: [QuotaSpender.Effect] = []
             let before = gateways[number].spender.leasedTokens.first?.shareSpent ?? 0
-            switch gateways[number].spender.take(1, .sends, project, now: now, into: &effects) {
+            switch gateways[number].spender.take(1, .sends, of: project, now: now, into: &effects) {
             case .admitted:
                 let after = gateways[number].spender.leasedTokens.first?.shareSpent ?? 0
                 if after > before { gateways[number].shared += 1 } else { gateways[number].admitted += 1 }

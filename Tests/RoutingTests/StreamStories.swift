@@ -8,14 +8,16 @@ import Testing
 @Suite("Stories of streams") struct StreamStories {
     static let stories = Stories("StreamStories")
 
-    @Test(arguments: stories.names) func itGoesAsItIsTold(_ name: String) throws {
+    @Test("go as they are told", arguments: stories.names)
+    func told(_ name: String) throws {
         try StreamStories.stories.expect(name) { text in
             let told = try ToldStreams()
             return try Stories.play(text) { try told.perform($0) }
         }
     }
 
-    @Test func thereAreStories() { #expect(StreamStories.stories.names.count >= 5) }
+    @Test("are there: this suite is not green for want of stories")
+    func areThere() { #expect(StreamStories.stories.names.count >= 5) }
 }
 
 /// What the gateway writes to devices. `isFull`: the device does not read.

@@ -190,12 +190,7 @@ struct PartitionState: ~Copyable {
         case .expire(let now):
             log.expire(now, departure(&devices))
         case .seen(let day, let seen):
-            seen.forEach { index in
-                if let (page, place) = devices.find(index) {
-                    writer?.touch(daysOf: index, page)
-                    page.seen[place] = max(page.seen[place], day.rawValue)
-                }
-            }
+            seen.forEach { note($0, seenOn: day) }
         case .evict(let session):
             windows[session] = nil
         case .generation(let number, let leftOut):
@@ -210,6 +205,12 @@ struct PartitionState: ~Copyable {
         case .repair(let to, let slice):
             repair(to: to, slice, &cursor)
         }
+    }
+
+    private mutating func note(_ index: UInt32, seenOn day: Day) {
+        guard let (page, place) = devices.find(index) else { return }
+        writer?.touch(daysOf: index, page)
+        page.seen[place] = max(page.seen[place], day.rawValue)
     }
 
     /// Whether a fact that applies an outbox entry, or a part, applies what comes next behind the mark.
