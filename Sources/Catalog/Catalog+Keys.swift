@@ -60,7 +60,9 @@ extension Catalog {
 
     /// The key that signs until the cluster has made another one.
     static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
-        let key = try made(.setting, newestSetting, engine: engine, vault: vault) { try random(SigningKeys.materialBytes) }
+        let key = try made(.setting, newestSetting, engine: engine, vault: vault) {
+            try random(SigningKeys.materialBytes)
+        }
         guard key.count == SigningKeys.materialBytes else {
             throw EngineError.refused(
                 "the key that signs tokens has another length: it is from a newer tidecast, or damaged")

@@ -19,8 +19,7 @@ extension Catalog {
     }
 
     /// Opens a sealed value, and returns any other value as it is.
-    package static func opened(_ entry: CatalogEntry, _ table: CatalogTable, vault: Vault) throws -> [UInt8]
-    {
+    package static func opened(_ entry: CatalogEntry, _ table: CatalogTable, vault: Vault) throws -> [UInt8] {
         isSecret(table, entry.key) ? try vault.open(entry.value, table, row: entry.key) : entry.value
     }
 
@@ -41,7 +40,8 @@ extension Catalog {
                 for entry in try engine.all(table)
                 where isSecret(table, entry.key) && !vault.isCurrent(entry.value) {
                     let value = try vault.open(entry.value, table, row: entry.key)
-                    draft.writes.put(table, key: entry.key, value: try vault.seal(value, table, row: entry.key))
+                    draft.writes.put(
+                        table, key: entry.key, value: try vault.seal(value, table, row: entry.key))
                     count += 1
                 }
             }

@@ -15,7 +15,8 @@ enum EdgeAnswer {
     static let tooManyBodies = error(503, "UNAVAILABLE", message: "Too many bytes of unfinished bodies.")
     static let tooManyRequests = error(503, "UNAVAILABLE", message: "Too many requests wait to be begun.")
     static let waitedTooLong = error(503, "UNAVAILABLE", message: "The request waited too long to be begun.")
-    static let tooManyAnswers = error(503, "UNAVAILABLE", message: "Too many bytes of answers that are not read.")
+    static let tooManyAnswers = error(
+        503, "UNAVAILABLE", message: "Too many bytes of answers that are not read.")
 
     private static func error(_ code: Int, _ word: String, message: String) -> HTTPResponse {
         let detail =

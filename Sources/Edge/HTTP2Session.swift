@@ -118,7 +118,9 @@ final class HTTP2Session {
         responder.offset = 0
         let length = response.body.count
         if length == 0 || responder.isHead {
-            return submit(responder, response.status, fields: response.fields, length: length, date: date, hasBody: false)
+            return submit(
+                responder, response.status, fields: response.fields, length: length, date: date,
+                hasBody: false)
         }
         if length <= configuration.smallAnswerBytes {
             answers.add(length)

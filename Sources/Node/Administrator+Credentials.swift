@@ -39,7 +39,9 @@ extension Administrator {
                     return Administrator.show(name, draft.contents, now: now)
                 }, finish)
         case .rotate(let id, let overlap, let tokenURI):
-            rotate(id, overlap, tokenURI: tokenURI ?? defaultTokenURI, on: loop, for: work, now: now, finish: finish)
+            rotate(
+                id, overlap, tokenURI: tokenURI ?? defaultTokenURI, on: loop, for: work, now: now,
+                finish: finish)
         }
     }
 
@@ -100,7 +102,8 @@ extension Administrator {
                 on: loop, for: work,
                 { draft in
                     try Administrator.check(project, draft)
-                    let file = try Administrator.add(key, credential, project: project, tokenURI: tokenURI, draft: &draft, now: now)
+                    let file = try Administrator.add(
+                        key, credential, project: project, tokenURI: tokenURI, draft: &draft, now: now)
                     return Administrator.show(
                         file.keyID, draft.contents, now: now, secret: ("serviceAccount", file.json))
                 }, finish)
@@ -130,7 +133,8 @@ extension Administrator {
                     guard next.kind == .serviceAccount,
                         let project = next.project.flatMap({ draft.contents.directory.byNumber[$0] })
                     else { return try Administrator.add(next, &draft, now: now) }
-                    let file = try Administrator.add(key, next, project: project, tokenURI: tokenURI, draft: &draft, now: now)
+                    let file = try Administrator.add(
+                        key, next, project: project, tokenURI: tokenURI, draft: &draft, now: now)
                     return Administrator.show(
                         file.keyID, draft.contents, now: now, secret: ("serviceAccount", file.json))
                 }, finish)

@@ -247,7 +247,8 @@ final class Administrator: Sendable {
                     }
                     let credential = Credential(
                         kind: .serviceAccount, project: project.number, created: now)
-                    let file = try Administrator.add(key, credential, project: project, tokenURI: tokenURI, draft: &draft, now: now)
+                    let file = try Administrator.add(
+                        key, credential, project: project, tokenURI: tokenURI, draft: &draft, now: now)
                     return APIAnswer.object([
                         ("project", .text(id)), ("projectNumber", .number(UInt64(project.number.rawValue))),
                         ("serviceAccount", .text(file.json)),

@@ -162,7 +162,8 @@ extension Node {
         let identity = PeerIdentity(cluster: clusterID, processID: shared.processID, name: configuration.name)
         let events = PeerEvents(
             now: { Clock.monotonic() },
-            received: { processID, bytes, after in Node.receive(bytes, from: processID, after, shared: shared, boxes: boxes)
+            received: { processID, bytes, after in
+                Node.receive(bytes, from: processID, after, shared: shared, boxes: boxes)
             },
             reset: { processID in
                 for box in boxes { box.post(.linkReset(processID)) }
@@ -218,8 +219,12 @@ extension Node {
         let engine = try DatabaseConnections.clusterEngine(engine)
         return try patiently(log) {
             (
-                try Catalog.made(.setting, "cluster-id", engine: engine, vault: vault) { try Catalog.random(16) },
-                try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: vault) { try Catalog.random(32) }
+                try Catalog.made(.setting, "cluster-id", engine: engine, vault: vault) {
+                    try Catalog.random(16)
+                },
+                try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: vault) {
+                    try Catalog.random(32)
+                }
             )
         }
     }

@@ -68,7 +68,9 @@ extension Node {
             }
             try cluster.waitWhileCordoned(engine, configuration, log: log)
             let further = try cluster.reachFurther(log)
-            return try patiently(log) { try openShared(engine, further, configuration: configuration, cluster: cluster, log: log) }
+            return try patiently(log) {
+                try openShared(engine, further, configuration: configuration, cluster: cluster, log: log)
+            }
         }
         let existing = try engine.partitions()
         if existing.isEmpty {

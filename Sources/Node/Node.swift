@@ -106,14 +106,16 @@ public final class Node: Sendable {
             let settings = Node.apiSettings(configuration, opened)
             certificates = try CertificateKeeper(
                 configuration, peers: peers, secret: opened.contents.signingKeys.newest, log)
-            let loops = try Node.makeLoops(group, shared, settings: settings, contents: opened.contents, boxes: boxes, log: log)
+            let loops = try Node.makeLoops(
+                group, shared, settings: settings, contents: opened.contents, boxes: boxes, log: log)
             // A frontend refers to its loop without a reference count, so the loops must outlive all
             // connections.
             begun.undo { withExtendedLifetime(loops) {} }
             shared.administrator.begin(boxes.all, certificates)
             if let settings = configuration.cluster {
                 let (cluster, server) = try Node.join(
-                    settings, configuration, databases: opened.databases, shared: shared, loops: loops, boxes: boxes.all,
+                    settings, configuration, databases: opened.databases, shared: shared, loops: loops,
+                    boxes: boxes.all,
                     catalogVersion: opened.catalogVersion, gate: gates.peers, tls: peers, log: log)
                 (self.cluster, peerServer) = (cluster, server)
                 begun.undo { cluster.abandon() }

@@ -32,7 +32,9 @@ public struct PeerFrame: Sendable {
         batches = Array(repeating: [], count: map.loopCount)
         var reader = ByteReader(bytes)
         do throws(DecodeError) {
-            while !reader.isAtEnd { sort(try PeerMessage.decode(from: &reader), from: processID, after, map: map) }
+            while !reader.isAtEnd {
+                sort(try PeerMessage.decode(from: &reader), from: processID, after, map: map)
+            }
         } catch {
             mistake = error
         }

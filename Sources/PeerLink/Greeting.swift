@@ -42,7 +42,9 @@ public struct GreetingKey: Sendable {
 
     func isGood(
         _ proof: [UInt8], of side: Greeting.Side, connecting: [UInt8], listening: [UInt8], channel: [UInt8]
-    ) -> Bool { seal.isGood(proof, of: GreetingKey.words(side, connecting, listening: listening, channel: channel)) }
+    ) -> Bool {
+        seal.isGood(proof, of: GreetingKey.words(side, connecting, listening: listening, channel: channel))
+    }
 
     private static func words(
         _ side: Greeting.Side, _ connecting: [UInt8], listening: [UInt8], channel: [UInt8]

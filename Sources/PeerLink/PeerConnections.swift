@@ -169,7 +169,10 @@ public final class PeerConnections {
                         PeerHandler(
                             identity: identity, expected: processID, trust: trust, tls: handler,
                             events: events,
-                            connected: { box.value.connected($0, $1, processID: processID, connectionNumber: connectionNumber) },
+                            connected: {
+                                box.value.connected(
+                                    $0, $1, processID: processID, connectionNumber: connectionNumber)
+                            },
                             failed: { box.value.failed($0, processID, connectionNumber: connectionNumber) }))
                 }
             }
@@ -179,7 +182,8 @@ public final class PeerConnections {
                 case .success(let channel):
                     channel.closeFuture.whenComplete { _ in box.value.closed(processID, connectionNumber) }
                 case .failure(let error):
-                    box.value.failed(ConnectFailure.reason(error), processID, connectionNumber: connectionNumber)
+                    box.value.failed(
+                        ConnectFailure.reason(error), processID, connectionNumber: connectionNumber)
                     box.value.closed(processID, connectionNumber)
                 }
             }

@@ -74,8 +74,7 @@ extension PostgresEngine {
         return try ask { connection throws(Fault) in try get(table, key, connection: connection) }
     }
 
-    func get(_ table: CatalogTable, _ key: String, connection: PostgresConnection) throws(Fault) -> [UInt8]?
-    {
+    func get(_ table: CatalogTable, _ key: String, connection: PostgresConnection) throws(Fault) -> [UInt8]? {
         let reply = try connection.run(
             "SELECT value FROM tidecast.\(table.rawValue) WHERE key = $1::text", [.text(key)])
         guard reply.count == 1 else { return nil }

@@ -9,7 +9,9 @@ extension RegistrationKeys {
         guard let form = IDForm(text) else { return .failure(.malformed) }
         for key in keys {
             let block = RegistrationKeys.block(key.decipher, form.high, low: form.low)
-            if let result = RegistrationKeys.registration(block.high, block.low, key: key.key, suffix: form.suffix) {
+            if let result = RegistrationKeys.registration(
+                block.high, block.low, key: key.key, suffix: form.suffix)
+            {
                 return result
             }
         }
@@ -47,7 +49,8 @@ extension RegistrationKeys {
             for number in scratch.places.indices {
                 let high = UInt64(bigEndian: scratch.output[2 * number])
                 let low = UInt64(bigEndian: scratch.output[2 * number + 1])
-                let read = RegistrationKeys.registration(high, low, key: key.key, suffix: scratch.suffixes[number])
+                let read = RegistrationKeys.registration(
+                    high, low, key: key.key, suffix: scratch.suffixes[number])
                 if let read {
                     results[scratch.places[number]] = read
                 } else {

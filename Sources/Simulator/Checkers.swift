@@ -246,7 +246,9 @@ public struct Checkers {
         var found: [Violation] = []
         for telling in history.tellings {
             let before = history.sends.filter { $0.began < telling.at }
-            let mine = before.filter { entitled(telling.device, $0.target, from: $0.began, to: telling.at) != .no }
+            let mine = before.filter {
+                entitled(telling.device, $0.target, from: $0.began, to: telling.at) != .no
+            }
             guard mine.count < rules.waitingMax, let project = mine.first?.project ?? before.first?.project
             else { continue }
             let bytes = before.reduce(0) { $0 + ($1.project == project ? $1.bytes : 0) }

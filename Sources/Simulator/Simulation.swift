@@ -173,10 +173,13 @@ public final class Simulation {
         switch event {
         case .partition(let id, let event): feed(id, event)
         case .appended(let id, let incarnation, let sequence, let body, let fate):
-            if machineNumbers[Int(id.rawValue)] == incarnation { finishAppend(id, sequence, body: body, fate: fate) }
+            if machineNumbers[Int(id.rawValue)] == incarnation {
+                finishAppend(id, sequence, body: body, fate: fate)
+            }
         case .recovered(let id, let incarnation):
             if machineNumbers[Int(id.rawValue)] == incarnation { recover(id) }
-        case .snapshot(let id, let covering, let part, let token): store(id, covering, part: part, token: token)
+        case .snapshot(let id, let covering, let part, let token):
+            store(id, covering, part: part, token: token)
         case .frame(let from, let frame): receive(frame, from)
         case .operate(let client): operate(client)
         case .listen(let device): listen(device)

@@ -78,7 +78,8 @@ private func sentence(_ body: () throws -> Void) -> String {
             #expect(!sentence { _ = try vault.open(changed, .key, row: "1") }.isEmpty, "\(place)")
         }
         for count in 39..<sealed.count {
-            #expect(!sentence { _ = try vault.open(Array(sealed[..<count]), .key, row: "1") }.isEmpty, "\(count)")
+            #expect(
+                !sentence { _ = try vault.open(Array(sealed[..<count]), .key, row: "1") }.isEmpty, "\(count)")
         }
         #expect(!sentence { _ = try vault.open(sealed + [0], .key, row: "1") }.isEmpty)
         var newer = sealed
@@ -118,7 +119,9 @@ private func sentence(_ body: () throws -> Void) -> String {
             try Catalog.random(32), atOnce: false, now: WallTime(milliseconds: 1))
         try Catalog.put(draft.contents.signingKeys, .plain, to: &draft.writes)
         _ = try draft.commit()
-        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: .plain) { try Catalog.random(32) }
+        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: .plain) {
+            try Catalog.random(32)
+        }
         return (engine, try Catalog.load(engine, .plain))
     }
 
@@ -153,7 +156,9 @@ private func sentence(_ body: () throws -> Void) -> String {
         let engine = MemoryEngine()
         let vault = Vault(try keys(try SecretsKeys.make()))
         _ = try Catalog.load(engine, vault)
-        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: vault) { try Catalog.random(32) }
+        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: vault) {
+            try Catalog.random(32)
+        }
         var draft = try CatalogDraft(engine, vault)
         let now = WallTime(milliseconds: 1)
         try draft.contents.signingKeys.rotate(try Catalog.random(32), atOnce: true, now: now)

@@ -58,8 +58,10 @@ import Testing
     @Test("label values and help are escaped; names are made into what Prometheus allows")
     func escaping() {
         let registry = PrometheusRegistry()
-        registry.counter("a.b-c", "one\\two\nthree \"four\"", labels: [("x-y", "q\"\\\n"), ("0", ""), ("__n", "ü")])
-            .add()
+        registry.counter(
+            "a.b-c", "one\\two\nthree \"four\"", labels: [("x-y", "q\"\\\n"), ("0", ""), ("__n", "ü")]
+        )
+        .add()
         let found = lines(registry).filter { $0.contains("a_b_c") }
         #expect(
             found == [

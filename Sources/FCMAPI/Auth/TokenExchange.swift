@@ -73,7 +73,9 @@ struct TokenExchange {
         guard header["crit"] == nil else { throw grant("Invalid JWT: its header has critical extensions.") }
         let claims = try claims(body)
         let signed = Array(assertion.utf8.prefix(parts[0].count + 1 + parts[1].count))
-        let (key, account) = try signer(header, claims, now: now) { $0.verifies(signed, signature: signature) }
+        let (key, account) = try signer(header, claims, now: now) {
+            $0.verifies(signed, signature: signature)
+        }
         try check(claims, account, now: now)
         return (key, account)
     }

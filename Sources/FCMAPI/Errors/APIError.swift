@@ -151,7 +151,9 @@ struct QuotaTexts {
     init(_ kind: QuotaKind) {
         switch kind {
         case .sends:
-            self.init("send_requests", "SendsPerMinutePerProject", unit: "1/min/{project}", what: "the project's sends")
+            self.init(
+                "send_requests", "SendsPerMinutePerProject", unit: "1/min/{project}",
+                what: "the project's sends")
         case .subscriptionChanges:
             self.init(
                 "topic_subscription_changes", "SubscriptionChangesPerSecondPerProject", unit: "1/s/{project}",
@@ -166,9 +168,12 @@ struct QuotaTexts {
                 what: "the project's unfinished fan-outs")
         case .deviceMinute:
             self.init(
-                "device_messages", "MessagesPerMinutePerDevice", unit: "1/min/{device}", what: "messages to one device")
+                "device_messages", "MessagesPerMinutePerDevice", unit: "1/min/{device}",
+                what: "messages to one device")
         case .deviceHour:
-            self.init("device_messages", "MessagesPerHourPerDevice", unit: "1/h/{device}", what: "messages to one device")
+            self.init(
+                "device_messages", "MessagesPerHourPerDevice", unit: "1/h/{device}",
+                what: "messages to one device")
         case .addressMinute:
             self.init(
                 "registrations", "RegistrationsPerMinutePerAddress", unit: "1/min/{address}",
@@ -179,7 +184,8 @@ struct QuotaTexts {
                 what: "registrations from one address")
         case .addressChangesMinute:
             self.init(
-                "topic_subscription_changes", "SubscriptionChangesPerMinutePerAddress", unit: "1/min/{address}",
+                "topic_subscription_changes", "SubscriptionChangesPerMinutePerAddress",
+                unit: "1/min/{address}",
                 what: "subscription changes of devices from one address")
         case .addressChangesDay:
             self.init(

@@ -27,12 +27,14 @@ struct Platforms {
         guard message[MessagePlace.android] == nil || message[MessagePlace.androidV2] == nil else {
             throw .invalid("message.android_v2", "Only one of android and android_v2 may be set.")
         }
-        android = try Platforms.block(message, MessagePlace.android, schema: Schema.android, path: "message.android")
+        android = try Platforms.block(
+            message, MessagePlace.android, schema: Schema.android, path: "message.android")
         if android == nil {
             android = try Platforms.block(
                 message, MessagePlace.androidV2, schema: Schema.androidV2, path: "message.android_v2")
         }
-        webpush = try Platforms.block(message, MessagePlace.webpush, schema: Schema.webpush, path: "message.webpush")
+        webpush = try Platforms.block(
+            message, MessagePlace.webpush, schema: Schema.webpush, path: "message.webpush")
         apns = try Platforms.block(message, MessagePlace.apns, schema: Schema.apns, path: "message.apns")
         options = try Platforms.block(
             message, MessagePlace.fcmOptions, schema: Schema.fcmOptions, path: "message.fcm_options")
@@ -44,7 +46,8 @@ struct Platforms {
         guard let value = message[place] else { return nil }
         let (schema, path) = (schema(), path.description)
         return Block(
-            place: place, schema: schema, path: path, values: try SchemaReader.fields(value, schema, path: path))
+            place: place, schema: schema, path: path,
+            values: try SchemaReader.fields(value, schema, path: path))
     }
 
     /// Writes the blocks in canonical form, where the type of each field checks it, and then checks the rules

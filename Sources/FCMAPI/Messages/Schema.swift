@@ -119,7 +119,8 @@ final class Schema: Sendable {
     private static let androidNotificationFields: [Field] = [
         Field("title", .string), Field("body", .string), Field("icon", .string), Field("color", .color),
         Field("sound", .string), Field("tag", .string), Field("clickAction", "click_action", type: .string),
-        Field("bodyLocKey", "body_loc_key", type: .string), Field("bodyLocArgs", "body_loc_args", type: .list(.string)),
+        Field("bodyLocKey", "body_loc_key", type: .string),
+        Field("bodyLocArgs", "body_loc_args", type: .list(.string)),
         Field("titleLocKey", "title_loc_key", type: .string),
         Field("titleLocArgs", "title_loc_args", type: .list(.string)),
         Field("channelId", "channel_id", type: .string), Field("ticker", .string), Field("sticky", .bool),

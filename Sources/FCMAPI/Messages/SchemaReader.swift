@@ -25,7 +25,9 @@ enum SchemaReader {
             guard let text = value.string else { throw .type(path(), "TYPE_STRING", value: value) }
             out.string(text)
         case .bool:
-            guard let bool = value.bool ?? value.boolText else { throw .type(path(), "TYPE_BOOL", value: value) }
+            guard let bool = value.bool ?? value.boolText else {
+                throw .type(path(), "TYPE_BOOL", value: value)
+            }
             out.bool(bool)
         case .int32(let min):
             guard let number = value.integer ?? value.integerText, number <= Int64(Int32.max) else {
@@ -106,7 +108,9 @@ enum SchemaReader {
         guard map.isA(.object) else { throw .type(path, "MAP", value: map) }
         var number = 0
         try map.forEachField { (_, value) throws(APIError) in
-            guard value.isA(.string) else { throw .type("\(path)[\(number)].value", "TYPE_STRING", value: value) }
+            guard value.isA(.string) else {
+                throw .type("\(path)[\(number)].value", "TYPE_STRING", value: value)
+            }
             number += 1
         }
         try map.forEachUniqueField { (key, value) throws(APIError) in

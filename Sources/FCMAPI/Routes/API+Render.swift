@@ -173,7 +173,8 @@ extension API {
             return API.object { write(device, topic, since: found.since, project: form.project, out: &$0) }
         case .topicList(let device, let size, let after):
             return page(
-                list.filter { after.isEmpty || after.lexicographicallyPrecedes($0.topic.utf8) }, size, device: device,
+                list.filter { after.isEmpty || after.lexicographicallyPrecedes($0.topic.utf8) }, size,
+                device: device,
                 project: form.project)
         default:
             let details = if case .info(details: true) = form.kind { true } else { false }
@@ -248,8 +249,7 @@ extension API {
         }
     }
 
-    private func devices(_ devices: [DeviceSummary], _ next: PageToken?, form: ResponseForm) -> HTTPResponse
-    {
+    private func devices(_ devices: [DeviceSummary], _ next: PageToken?, form: ResponseForm) -> HTTPResponse {
         API.object { out in
             out.key("registrations")
             out.beginArray()

@@ -243,10 +243,12 @@ extension RequestRouter {
         switch request.method {
         case .delete:
             return change(
-                .unsubscribe, topic, device: device, caller: .backend, project: project, form: .topicDelete(allowMissing: allowMissing))
+                .unsubscribe, topic, device: device, caller: .backend, project: project,
+                form: .topicDelete(allowMissing: allowMissing))
         case .patch where allowMissing:
             return change(
-                .subscribe, topic, device: device, caller: .backend, project: project, form: .topicUpsert(registration: shown, topic: topic))
+                .subscribe, topic, device: device, caller: .backend, project: project,
+                form: .topicUpsert(registration: shown, topic: topic))
         case .get, .patch:
             let form = ResponseForm.Kind.topicGet(registration: shown, topic: topic)
             return .operation(list, ResponseForm(kind: form, project: project))

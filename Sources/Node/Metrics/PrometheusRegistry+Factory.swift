@@ -11,8 +11,11 @@ extension PrometheusRegistry: MetricsFactory {
     public func makeRecorder(
         label: String, dimensions: [(String, String)], aggregate: Bool
     ) -> any RecorderHandler {
-        guard aggregate else { return FactoryGauge(gauge(label, label, labels: dimensions), label, labels: dimensions) }
-        return FactoryRecorder(histogram(label, label, scale: .counts, labels: dimensions), label, labels: dimensions)
+        guard aggregate else {
+            return FactoryGauge(gauge(label, label, labels: dimensions), label, labels: dimensions)
+        }
+        return FactoryRecorder(
+            histogram(label, label, scale: .counts, labels: dimensions), label, labels: dimensions)
     }
 
     public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
@@ -21,7 +24,8 @@ extension PrometheusRegistry: MetricsFactory {
 
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         let name = PrometheusName.make(label, suffix: "_seconds")
-        return FactoryTimer(histogram(name, label, scale: .seconds, labels: dimensions), name, labels: dimensions)
+        return FactoryTimer(
+            histogram(name, label, scale: .seconds, labels: dimensions), name, labels: dimensions)
     }
 
     public func destroyCounter(_ handler: any CounterHandler) {

@@ -43,7 +43,8 @@ public final class PrometheusRegistry: Sendable {
 
     public init() {
         register(
-            "metrics_dropped_series_total", "Series that are not shown because there are too many.", labels: [],
+            "metrics_dropped_series_total", "Series that are not shown because there are too many.",
+            labels: [],
             made: .counter(dropped))
     }
 
@@ -52,7 +53,9 @@ public final class PrometheusRegistry: Sendable {
     /// The counter with that name and those labels; the same one each time. Ask once, and keep the counter.
     public func counter(_ name: String, _ help: String, labels: Labels = []) -> MetricCounter {
         let made = Instrument.counter(MetricCounter())
-        if case .counter(let counter) = find(name, suffix: "_total", help, labels: labels, made: made) { return counter }
+        if case .counter(let counter) = find(name, suffix: "_total", help, labels: labels, made: made) {
+            return counter
+        }
         return MetricCounter()
     }
 
@@ -66,7 +69,9 @@ public final class PrometheusRegistry: Sendable {
         _ name: String, _ help: String, scale: HistogramScale = .seconds, labels: Labels = []
     ) -> MetricHistogram {
         let made = Instrument.histogram(MetricHistogram(scale))
-        if case .histogram(let histogram) = find(name, suffix: "", help, labels: labels, made: made) { return histogram }
+        if case .histogram(let histogram) = find(name, suffix: "", help, labels: labels, made: made) {
+            return histogram
+        }
         return MetricHistogram(scale)
     }
 
@@ -81,7 +86,8 @@ public final class PrometheusRegistry: Sendable {
     public func counter(
         _ name: String, _ help: String, labels: Labels = [], read: @escaping @Sendable () -> Double
     ) {
-        register(PrometheusName.make(name, suffix: "_total"), help, labels: labels, made: .readingCounter(read))
+        register(
+            PrometheusName.make(name, suffix: "_total"), help, labels: labels, made: .readingCounter(read))
     }
 
     /// A histogram that other code keeps; each scrape reads it.
@@ -111,8 +117,7 @@ public final class PrometheusRegistry: Sendable {
     /// The instrument with that name and those labels; `made` where there was none. `nil` where there is no
     /// room, or where the name has instruments of another type.
     @discardableResult
-    private func register(_ name: String, _ help: String, labels: Labels, made: Instrument) -> Instrument?
-    {
+    private func register(_ name: String, _ help: String, labels: Labels, made: Instrument) -> Instrument? {
         let name = PrometheusName.make(name, suffix: "")
         let key = PrometheusText.labels(labels)
         let found = families.withLock { families -> Instrument? in

@@ -130,7 +130,8 @@ extension ClusterSimulation {
                     device: device, topic: number, subscribe: subscribes, began: now, outcome: .unknown))
         }
         let places = Array(first..<history.changes.count)
-        tryChange(subscribes ? .subscribe : .unsubscribe, number, devices: devices, places: places, doubted: 0)
+        tryChange(
+            subscribes ? .subscribe : .unsubscribe, number, devices: devices, places: places, doubted: 0)
         later(client)
     }
 
@@ -183,7 +184,8 @@ extension ClusterSimulation {
             guard !left.isEmpty else { return }
             self.after(.milliseconds(200) + self.roll(.milliseconds(800)), .client) {
                 self.tryChange(
-                    kind, topic, devices: left.map { devices[$0] }, places: left.map { places[$0] }, doubted: doubted)
+                    kind, topic, devices: left.map { devices[$0] }, places: left.map { places[$0] },
+                    doubted: doubted)
             }
         }
     }

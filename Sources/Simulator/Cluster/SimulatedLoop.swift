@@ -306,7 +306,9 @@ extension SimulatedLoop: LoopHost {
     func write(_ chunk: Chunk, to stream: UInt64) -> Bool {
         guard let listener = listeners[stream] else { return false }
         if world.isLoading, world.chance(world.options.fullPerMille) {
-            world.after(1_000_000 + world.roll(.milliseconds(50)), .timer, process: process) { self.drained(stream) }
+            world.after(1_000_000 + world.roll(.milliseconds(50)), .timer, process: process) {
+                self.drained(stream)
+            }
             return false
         }
         let at = max(listener.lastArrival + 1, world.now + 100_000 + world.roll(2_000_000))

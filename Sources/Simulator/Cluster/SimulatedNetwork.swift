@@ -141,7 +141,9 @@ final class SimulatedNetwork {
         let (from, to) = (connection.from.index, connection.to.index)
         // The kernel sends the ping again and again, until it passes or an end gives the connection up.
         let isHeld = isCut(to, from)
-        world.after(isHeld ? .milliseconds(200) : latency(to, from), .network, process: connection.from.process) {
+        world.after(
+            isHeld ? .milliseconds(200) : latency(to, from), .network, process: connection.from.process
+        ) {
             guard !connection.isDead, connection.isOpenAtFrom else { return }
             isHeld ? self.answer(connection, sent) : self.transmit(.pong(sent), connection)
         }
@@ -199,7 +201,9 @@ final class SimulatedNetwork {
         let target = world.process(of: processID)
         let index = target?.index ?? from.peers[processID]?.index ?? from.index
         if isCut(from.index, index) || isCut(index, from.index) {
-            return world.after(timing.connect, .network, process: from.process) { self.failed(from, processID) }
+            return world.after(timing.connect, .network, process: from.process) {
+                self.failed(from, processID)
+            }
         }
         guard let target else {
             return world.after(200_000 + world.roll(800_000), .network, process: from.process) {
@@ -211,7 +215,8 @@ final class SimulatedNetwork {
             if world.now - since > timing.silence { return failed(from, processID) }
             return world.after(.milliseconds(100), .network) { self.attempt(from, processID, since: since) }
         }
-        world.after(latency(from.index, index) + latency(index, from.index), .network, process: from.process) {
+        world.after(latency(from.index, index) + latency(index, from.index), .network, process: from.process)
+        {
             guard target.isRunning, from.peers[processID] != nil else { return self.failed(from, processID) }
             let after = target.monotonic.nanoseconds - self.timing.waitMax
             let connection = Connection(from: from, to: target, after: MonotonicTime(nanoseconds: after))

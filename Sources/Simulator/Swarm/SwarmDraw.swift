@@ -143,14 +143,18 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
             $0.burstPerMille = $1
         }
         add("burst-size", 100, value: magnitude(2, 2000)) { $0.burstMax = $1 }
-        add("companions-per-mille", 167, value: [0, 30, 167, 500, 1000][Int(roll(5))]) { $0.companionsPerMille = $1 }
+        add("companions-per-mille", 167, value: [0, 30, 167, 500, 1000][Int(roll(5))]) {
+            $0.companionsPerMille = $1
+        }
         add("unregister-per-mille", 0, value: roll(3) == 0 ? even(1, 100) : 0) { $0.unregisterPerMille = $1 }
         add("tight", 0, value: roll(4) == 0 ? 1 : 0) { if $1 == 1 { $0.limits = .tight } }
         add("limits-gap-ms", 0, value: roll(6) == 0 ? even(200, 8000) : 0) {
             $0.limitsGapMax = .milliseconds($1)
             if $1 > 0 { $0.limits = .tight }
         }
-        add("fanouts", 1000, value: roll(4) == 0 ? magnitude(1, 1000) : 1000) { $0.limits.fanouts = UInt32($1) }
+        add("fanouts", 1000, value: roll(4) == 0 ? magnitude(1, 1000) : 1000) {
+            $0.limits.fanouts = UInt32($1)
+        }
         add("poison", 1, value: roll(4) == 0 ? 1 : 0) { $0.poisons = $1 == 1 }
     }
 
@@ -158,7 +162,10 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         for fault in Fault.allCases where fault != .standstill {
             add("\(fault)", 0, value: roll(3) == 0 ? 1 : 0) { if $1 == 1 { $0.faults.insert(fault) } }
         }
-        add("fault-gap-ms", 4000, value: [even(150, 1000), even(1000, 4000), even(4000, 15_000)][Int(roll(3))]) {
+        add(
+            "fault-gap-ms", 4000,
+            value: [even(150, 1000), even(1000, 4000), even(4000, 15_000)][Int(roll(3))]
+        ) {
             $0.faultGapMax = .milliseconds($1)
         }
     }
@@ -176,7 +183,9 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     }
 
     private mutating func drawClocks() {
-        add("leap-ms", 200, value: roll(2) == 0 ? magnitude(200, 40 * 365 * 86_400_000) : 200) { $0.leapMax = $1 }
+        add("leap-ms", 200, value: roll(2) == 0 ? magnitude(200, 40 * 365 * 86_400_000) : 200) {
+            $0.leapMax = $1
+        }
         add("drift-per-mille", 0, value: roll(4) == 0 ? even(1, 50) : 0) { $0.driftPerMille = $1 }
     }
 
@@ -205,7 +214,9 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         self.add("waiting-bytes", waiting, value: roll(4) == 0 ? magnitude(100, 200_000) : waiting) {
             $0.partition.waitingBytesMax = $1
         }
-        self.add("snapshot-bytes", 2000, value: magnitude(100, 20_000)) { $0.partition.snapshotBytesMin = Int($1) }
+        self.add("snapshot-bytes", 2000, value: magnitude(100, 20_000)) {
+            $0.partition.snapshotBytesMin = Int($1)
+        }
         self.add("bookkeeping-ms", 1000, value: magnitude(1, 5000)) {
             $0.partition.bookkeepingDelay = .milliseconds($1)
         }

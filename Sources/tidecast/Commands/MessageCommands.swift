@@ -28,7 +28,9 @@ struct Subscribe: ParsableCommand {
     @Argument(help: "The topic's name.") var topic: String
     @Argument(help: "Tokens or FIDs.") var tokens: [String]
     @Option(help: "The project's id.") var project: String
-    func run() throws { try change("subscribe", topic, tokens: tokens, project: project, connection: connection) }
+    func run() throws {
+        try change("subscribe", topic, tokens: tokens, project: project, connection: connection)
+    }
 }
 
 struct Unsubscribe: ParsableCommand {
@@ -37,7 +39,9 @@ struct Unsubscribe: ParsableCommand {
     @Argument(help: "The topic's name.") var topic: String
     @Argument(help: "Tokens or FIDs.") var tokens: [String]
     @Option(help: "The project's id.") var project: String
-    func run() throws { try change("unsubscribe", topic, tokens: tokens, project: project, connection: connection) }
+    func run() throws {
+        try change("unsubscribe", topic, tokens: tokens, project: project, connection: connection)
+    }
 }
 
 struct Send: ParsableCommand {
@@ -85,8 +89,10 @@ struct Send: ParsableCommand {
         if !android.isEmpty { message["android"] = android }
         var request: [String: Any] = ["message": message]
         if validateOnly { request["validate_only"] = true }
-        let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/messages:send", body: request)
-            .object
+        let answer = try connection.call(
+            .POST, "/v1/projects/\(project.segment)/messages:send", body: request
+        )
+        .object
         if connection.json { try Output.json(answer) } else { print(answer["name"] as? String ?? "") }
     }
 }

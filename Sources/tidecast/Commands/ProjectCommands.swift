@@ -121,8 +121,10 @@ struct Project: ParsableCommand {
             @Option(help: "device or bearer.") var kind: String
 
             func run() throws {
-                let answer = try connection.call(.POST, "/admin/projects/\(id.segment)/keys", body: ["kind": kind])
-                    .object
+                let answer = try connection.call(
+                    .POST, "/admin/projects/\(id.segment)/keys", body: ["kind": kind]
+                )
+                .object
                 if connection.json { try Output.json(answer) } else { print(answer["key"] as? String ?? "") }
             }
         }

@@ -97,7 +97,8 @@ struct Client {
 
     private static func failure(_ response: Response) -> ClientError {
         if let error = response.object["error"] as? [String: Any], let message = error["message"] as? String {
-            return ClientError(Client.sentence(message, error, status: response.status), status: response.status)
+            return ClientError(
+                Client.sentence(message, error, status: response.status), status: response.status)
         }
         if let error = response.object["error"] as? String { return ClientError(error) }
         return ClientError("the server answered with HTTP \(response.status)")

@@ -34,7 +34,8 @@ struct Settings {
         let variables = EnvironmentVariablesProvider(environmentVariables: environment)
             .prefixKeys(with: "tidecast")
         guard let path = flags.config ?? environment["TIDECAST_CONFIG"] else {
-            return try await resolve(flags, ConfigReader(provider: variables), environment: environment, file: nil)
+            return try await resolve(
+                flags, ConfigReader(provider: variables), environment: environment, file: nil)
         }
         try checkFile(path)
         let file: FileProvider<JSONSnapshot>
@@ -44,7 +45,8 @@ struct Settings {
             throw ValidationError("\(path): \(error)")
         }
         do {
-            return try await resolve(flags, ConfigReader(providers: [variables, file]), environment: environment, file: path)
+            return try await resolve(
+                flags, ConfigReader(providers: [variables, file]), environment: environment, file: path)
         } catch let error as ValidationError {
             throw error
         } catch {
