@@ -119,11 +119,11 @@ extension CatalogDraft {
     }
 
     package mutating func add(
-        _ file: ServiceAccountFile, _ tokenURI: String, _ credential: Credential, now: WallTime
+        _ file: ServiceAccountFile, _ tokenURI: String, credential: Credential, now: WallTime
     ) throws {
         guard let project = credential.project else { return }
         try contents.credentials.add(file.keyID, credential, now: now)
-        Catalog.put(file, project, tokenURI, to: &writes)
+        Catalog.put(file, project, tokenURI: tokenURI, to: &writes)
         contents.directory.accounts[file.keyID] = .init(
             project: project, email: file.email, publicKey: file.publicKey)
         contents.tokenURIs.insert(tokenURI)

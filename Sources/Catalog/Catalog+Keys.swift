@@ -46,21 +46,23 @@ extension Catalog {
     /// Makes a value that never changes afterwards, or finds it. Returns the stored value, whichever node
     /// made it.
     package static func made(
-        _ table: CatalogTable, _ key: String, _ engine: any Engine, _ vault: Vault,
-        _ make: () throws -> [UInt8]
+        _ table: CatalogTable, _ key: String, engine: any Engine, vault: Vault,
+        make: () throws -> [UInt8]
     ) throws -> [UInt8] {
         if let standing = try engine.get(table, key: key) {
-            return try opened(CatalogEntry(key: key, value: standing), table, vault)
+            return try opened(CatalogEntry(key: key, value: standing), table, vault: vault)
         }
         let value = try make()
-        let written = isSecret(table, key) ? try vault.seal(value, table, key) : value
+        let written = isSecret(table, key) ? try vault.seal(value, table, row: key) : value
         let standing = try engine.putIfAbsent(table, key: key, value: written)
-        return try opened(CatalogEntry(key: key, value: standing), table, vault)
+        return try opened(CatalogEntry(key: key, value: standing), table, vault: vault)
     }
 
     /// The key that signs until the cluster has made another one.
     static func firstSigningKey(_ engine: any Engine, _ vault: Vault) throws -> [UInt8] {
-        let key = try made(.setting, newestSetting, engine, vault) { try random(SigningKeys.materialBytes) }
+        let key = try made(.setting, newestSetting, engine: engine, vault: vault) {
+            try random(SigningKeys.materialBytes)
+        }
         guard key.count == SigningKeys.materialBytes else {
             throw EngineError.refused(
                 "the key that signs tokens has another length: it is from a newer tidecast, or damaged")
@@ -70,14 +72,14 @@ extension Catalog {
 
     package static func put(_ keys: SigningKeys, _ vault: Vault, to writes: inout CatalogWrites) throws {
         for (key, value) in [(signingSetting, keys.encoded), (newestSetting, keys.newest)] {
-            writes.put(.setting, key: key, value: try vault.seal(value, .setting, key))
+            writes.put(.setting, key: key, value: try vault.seal(value, .setting, row: key))
         }
     }
 
     package static func put(_ key: RegistrationKey, _ vault: Vault, to writes: inout CatalogWrites) throws {
         let row = "\(key.number)"
         let state: UInt8 = key.isRetired ? 1 : 0
-        writes.put(.key, key: row, value: try vault.seal([state] + key.material, .key, row))
+        writes.put(.key, key: row, value: try vault.seal([state] + key.material, .key, row: row))
         guard let from = key.from else { return }
         let value = (0..<8).map { UInt8(truncatingIfNeeded: from.milliseconds >> Int64(56 - 8 * $0)) }
         writes.put(.setting, key: keyUsePrefix + "\(key.number)", value: value)
@@ -87,7 +89,7 @@ extension Catalog {
 extension Catalog.Contents {
     mutating func merge(_ settings: Catalog.KeySettings, _ engine: any Engine) throws {
         if registrationKeys.isEmpty {
-            let value = try Catalog.made(.key, "1", engine, vault) {
+            let value = try Catalog.made(.key, "1", engine: engine, vault: vault) {
                 [0] + (try Catalog.random(RegistrationKey.materialBytes))
             }
             registrationKeys = [try Catalog.registrationKey("1", value)]

@@ -19,9 +19,8 @@ extension Catalog {
     }
 
     /// Opens a sealed value, and returns any other value as it is.
-    package static func opened(_ entry: CatalogEntry, _ table: CatalogTable, _ vault: Vault) throws -> [UInt8]
-    {
-        isSecret(table, entry.key) ? try vault.open(entry.value, table, entry.key) : entry.value
+    package static func opened(_ entry: CatalogEntry, _ table: CatalogTable, vault: Vault) throws -> [UInt8] {
+        isSecret(table, entry.key) ? try vault.open(entry.value, table, row: entry.key) : entry.value
     }
 
     /// Writes again, as this node does, the secrets that are stored in another form, or sealed under another
@@ -40,8 +39,9 @@ extension Catalog {
             for table in [CatalogTable.key, .setting] {
                 for entry in try engine.all(table)
                 where isSecret(table, entry.key) && !vault.isCurrent(entry.value) {
-                    let value = try vault.open(entry.value, table, entry.key)
-                    draft.writes.put(table, key: entry.key, value: try vault.seal(value, table, entry.key))
+                    let value = try vault.open(entry.value, table, row: entry.key)
+                    draft.writes.put(
+                        table, key: entry.key, value: try vault.seal(value, table, row: entry.key))
                     count += 1
                 }
             }

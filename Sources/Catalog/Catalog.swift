@@ -55,7 +55,7 @@ package enum Catalog {
         }
         for entry in try engine.all(.credential) { try decodeCredential(entry, into: &contents) }
         for entry in try engine.all(.key) {
-            let value = try opened(entry, .key, vault)
+            let value = try opened(entry, .key, vault: vault)
             contents.registrationKeys.append(try registrationKey(entry.key, value))
         }
         var lives = Lives()
@@ -65,7 +65,7 @@ package enum Catalog {
                 contents.audit.append(number)
                 continue
             }
-            let value = try opened(entry, .setting, vault)
+            let value = try opened(entry, .setting, vault: vault)
             if try keySettings.read(CatalogEntry(key: entry.key, value: value)) { continue }
             if try lives.read(entry) { continue }
             // The key alone counts, whatever the value is: a cordoned node stays out.
@@ -156,7 +156,7 @@ package enum Catalog {
     // MARK: Credentials
 
     package static func put(
-        _ account: ServiceAccountFile, _ project: ProjectNumber, _ tokenURI: String,
+        _ account: ServiceAccountFile, _ project: ProjectNumber, tokenURI: String,
         to writes: inout CatalogWrites
     ) {
         var out = ByteWriter()

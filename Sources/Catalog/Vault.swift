@@ -38,7 +38,7 @@ package struct Vault: Sendable {
     }
 
     /// The value as the row must hold it.
-    package func seal(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
+    package func seal(_ value: [UInt8], _ table: CatalogTable, row: String) throws -> [UInt8] {
         guard let key = keys.sealing else { return value }
         let head = [Vault.mark, Vault.version] + key.id
         let nonce = try Catalog.random(Vault.nonceBytes)
@@ -48,7 +48,7 @@ package struct Vault: Sendable {
     }
 
     /// The plain value of the row, which may be sealed or not.
-    package func open(_ value: [UInt8], _ table: CatalogTable, _ row: String) throws -> [UInt8] {
+    package func open(_ value: [UInt8], _ table: CatalogTable, row: String) throws -> [UInt8] {
         guard Vault.isSealed(value) else { return value }
         guard value[1] == Vault.version else {
             throw NodeError(

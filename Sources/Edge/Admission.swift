@@ -11,13 +11,14 @@ public enum BodyAdmission: Sendable {
 /// The answers that the edge gives by itself. They have FCM's envelope (`google.rpc.Status` with an
 /// `FcmError`), because SDKs read nothing else. The texts need no escaping in JSON.
 enum EdgeAnswer {
-    static let tooLong = error(413, "INVALID_ARGUMENT", "The body is longer than this path takes.")
-    static let tooManyBodies = error(503, "UNAVAILABLE", "Too many bytes of unfinished bodies.")
-    static let tooManyRequests = error(503, "UNAVAILABLE", "Too many requests wait to be begun.")
-    static let waitedTooLong = error(503, "UNAVAILABLE", "The request waited too long to be begun.")
-    static let tooManyAnswers = error(503, "UNAVAILABLE", "Too many bytes of answers that are not read.")
+    static let tooLong = error(413, "INVALID_ARGUMENT", message: "The body is longer than this path takes.")
+    static let tooManyBodies = error(503, "UNAVAILABLE", message: "Too many bytes of unfinished bodies.")
+    static let tooManyRequests = error(503, "UNAVAILABLE", message: "Too many requests wait to be begun.")
+    static let waitedTooLong = error(503, "UNAVAILABLE", message: "The request waited too long to be begun.")
+    static let tooManyAnswers = error(
+        503, "UNAVAILABLE", message: "Too many bytes of answers that are not read.")
 
-    private static func error(_ code: Int, _ word: String, _ message: String) -> HTTPResponse {
+    private static func error(_ code: Int, _ word: String, message: String) -> HTTPResponse {
         let detail =
             #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\#(word)"}"#
         let body =

@@ -278,7 +278,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         var next: (responder: Responder, response: HTTPResponse)? = (responder, response)
         isWriting = true
         while let (responder, response) = next, let context {
-            writeOne(responder, response, context)
+            writeOne(responder, response, context: context)
             if held == nil || !context.channel.isWritable { context.flush() }
             if !context.channel.isWritable { notePending(response.body.count) }
             next = context.channel.isWritable ? held.take() : nil
@@ -293,7 +293,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     }
 
     private func writeOne(
-        _ responder: Responder, _ response: HTTPResponse, _ context: ChannelHandlerContext
+        _ responder: Responder, _ response: HTTPResponse, context: ChannelHandlerContext
     ) {
         var head = head(response.status, response.fields)
         if response.status != 204 {

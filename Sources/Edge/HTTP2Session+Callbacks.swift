@@ -79,7 +79,7 @@ extension HTTP2Session {
             HTTP2Session.with(user) {
                 $0.header(
                     frame, UnsafeBufferPointer(start: name, count: nameCount),
-                    UnsafeBufferPointer(start: value, count: valueCount))
+                    value: UnsafeBufferPointer(start: value, count: valueCount))
             }
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {

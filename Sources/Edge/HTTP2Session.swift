@@ -118,7 +118,9 @@ final class HTTP2Session {
         responder.offset = 0
         let length = response.body.count
         if length == 0 || responder.isHead {
-            return submit(responder, response.status, response.fields, length: length, date, hasBody: false)
+            return submit(
+                responder, response.status, fields: response.fields, length: length, date: date,
+                hasBody: false)
         }
         if length <= configuration.smallAnswerBytes {
             answers.add(length)
@@ -126,14 +128,14 @@ final class HTTP2Session {
             return self.respond(responder, EdgeAnswer.tooManyAnswers, date: date)
         }
         responder.body = response.body
-        submit(responder, response.status, response.fields, length: length, date, hasBody: true)
+        submit(responder, response.status, fields: response.fields, length: length, date: date, hasBody: true)
     }
 
     func openStream(
         _ responder: Responder, status: Int, fields: [(name: String, value: String)], date: String
     ) {
         responder.noteMoved(second: second)
-        submit(responder, status, fields, length: nil, date, hasBody: !responder.isHead)
+        submit(responder, status, fields: fields, length: nil, date: date, hasBody: !responder.isHead)
     }
 
     func wake(_ responder: Responder) {
@@ -157,8 +159,8 @@ final class HTTP2Session {
     }
 
     private func submit(
-        _ responder: Responder, _ status: Int, _ fields: [(name: String, value: String)], length: Int?,
-        _ date: String, hasBody: Bool
+        _ responder: Responder, _ status: Int, fields: [(name: String, value: String)], length: Int?,
+        date: String, hasBody: Bool
     ) {
         guard let session else { return }
         let status = String(status)
@@ -229,12 +231,12 @@ final class HTTP2Session {
 
     func header(
         _ frame: UnsafePointer<nghttp2_frame>?, _ name: UnsafeBufferPointer<UInt8>,
-        _ value: UnsafeBufferPointer<UInt8>
+        value: UnsafeBufferPointer<UInt8>
     ) -> Int32 {
         guard let frame, let heading else { return 0 }
         let isTrailer = frame.pointee.headers.cat != NGHTTP2_HCAT_REQUEST
         let isTaken = heading.request._withUnsafeGuaranteedRef {
-            $0.take(name, value, isTrailer: isTrailer, configuration)
+            $0.take(name, value, isTrailer: isTrailer, configuration: configuration)
         }
         if isTaken { return 0 }
         let isTooLarge = heading.request._withUnsafeGuaranteedRef { $0.head.isTooLarge }
@@ -255,32 +257,32 @@ final class HTTP2Session {
             let request = responder.reading
         else { return 0 }
         let total = request.body.count + bytes.count
-        if total > request.bodyMax ?? configuration.smallBodyBytes, !admit(responder, request, total) {
+        if total > request.bodyMax ?? configuration.smallBodyBytes, !admit(responder, request, bytes: total) {
             return 0
         }
         if bodies.take(bytes.count) {
             request.body.append(contentsOf: bytes)
         } else {
-            refuse(responder, request, EdgeAnswer.tooManyBodies)
+            refuse(responder, request, response: EdgeAnswer.tooManyBodies)
         }
         return 0
     }
 
     /// Whether the body may have so many bytes. Where it may not, this function answers the request.
-    private func admit(_ responder: Responder, _ request: IncomingRequest, _ bytes: Int) -> Bool {
+    private func admit(_ responder: Responder, _ request: IncomingRequest, bytes: Int) -> Bool {
         let admission = request.bodyMax.map { BodyAdmission.upTo($0) } ?? delegate.admit(request)
         switch admission.check(bytes) {
         case .upTo(let most):
             request.bodyMax = most
             return true
         case .refused(let response):
-            refuse(responder, request, response)
+            refuse(responder, request, response: response)
             return false
         }
     }
 
     /// Answers before the whole request has come, and drops the part that has come.
-    private func refuse(_ responder: Responder, _ request: IncomingRequest, _ response: HTTPResponse) {
+    private func refuse(_ responder: Responder, _ request: IncomingRequest, response: HTTPResponse) {
         bodies.give(request.held)
         responder.reading = nil
         responder.respond(response)
@@ -340,20 +342,20 @@ final class HTTP2Session {
     private func isTaken(_ request: IncomingRequest, _ responder: Responder, isEnd: Bool) -> Bool {
         if case .head = request.method { responder.isHead = true }
         if let refusal = EdgeAnswer.refusal(of: request.method) {
-            refuse(responder, request, refusal)
+            refuse(responder, request, response: refusal)
             return false
         }
         if isEnd { return true }
         // An indexed field costs its sender a byte. The server keeps the field while it waits for the body.
         guard bodies.take(request.head.bytes) else {
-            refuse(responder, request, EdgeAnswer.tooManyBodies)
+            refuse(responder, request, response: EdgeAnswer.tooManyBodies)
             return false
         }
         request.fieldBytes = request.head.bytes
         guard let length = request.head.contentLength, length > configuration.smallBodyBytes else {
             return true
         }
-        return admit(responder, request, length)
+        return admit(responder, request, bytes: length)
     }
 
     func closed(_ stream: Int32) -> Int32 {

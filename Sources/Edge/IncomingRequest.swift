@@ -19,7 +19,7 @@ final class IncomingRequest: HTTPRequest {
     /// Takes one field; false where the block is malformed or past its bounds, and stays so.
     func take(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
-        _ configuration: EdgeConfiguration
+        configuration: EdgeConfiguration
     ) -> Bool {
         head.bytes += name.count + value.count + 32
         head.fields += 1

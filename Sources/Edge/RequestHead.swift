@@ -22,7 +22,7 @@ struct RequestHead {
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
         into request: HTTPRequest
     ) -> Bool {
-        let isGood = check(name, value, isTrailer: isTrailer, request)
+        let isGood = check(name, value, isTrailer: isTrailer, request: request)
         if !isGood { isMalformed = true }
         return isGood
     }
@@ -32,12 +32,12 @@ struct RequestHead {
 
     private mutating func check(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
-        _ request: HTTPRequest
+        request: HTTPRequest
     ) -> Bool {
         guard RequestHead.isValue(value) else { return false }
         if name.first == UInt8(ascii: ":") {
             guard !sawRegular, !isTrailer else { return false }
-            return pseudo(name, value, request)
+            return pseudo(name, value, request: request)
         }
         guard RequestHead.isName(name), !RequestHead.isConnectionSpecific(name) else { return false }
         sawRegular = true
@@ -55,7 +55,7 @@ struct RequestHead {
     }
 
     private mutating func pseudo(
-        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, _ request: HTTPRequest
+        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, request: HTTPRequest
     ) -> Bool {
         if RequestHead.equal(name, ":method") {
             guard !hasMethod, !value.isEmpty, let method = RequestHead.method(value) else { return false }

@@ -86,11 +86,11 @@ struct Worker: Sendable {
         case .job(let job):
             job(.success(run.engine))
             tally.counters.withLock { $0.jobs += 1 }
-        case .append(let session, let batch, let rows): append(batch, rows, session, &run)
+        case .append(let session, let batch, let rows): append(batch, rows, session: session, run: &run)
         case .look(let partition, let sequence):
             do throws(EngineError) {
                 let batch = try run.engine.look(partition, sequence)
-                run.schedule.looked(partition, sequence, batch)
+                run.schedule.looked(partition, sequence, batch: batch)
             } catch {
                 run.schedule.lookFailed()
             }
@@ -101,7 +101,7 @@ struct Worker: Sendable {
         }
     }
 
-    private func append(_ batch: BatchID, _ rows: [Row], _ session: SessionID, _ run: inout Run) {
+    private func append(_ batch: BatchID, _ rows: [Row], session: SessionID, run: inout Run) {
         let before = Worker.now
         let outcome = run.engine.append(session: session, batch: batch, rows: rows)
         let time = Worker.now.since(before)

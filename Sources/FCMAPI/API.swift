@@ -257,12 +257,12 @@ public final class API {
 
     /// The bytes of an event: `id`, `event: message`, `data`.
     public static func event(_ body: [UInt8], _ id: EventID) -> [UInt8] {
-        frame("message", body, id)
+        frame("message", body, id: id)
     }
 
     /// Tells the device that older messages were dropped. The app should ask its own server for them.
     public static func deletedMessages(_ id: EventID) -> [UInt8] {
-        frame("deleted_messages", Array("{}".utf8), id)
+        frame("deleted_messages", Array("{}".utf8), id: id)
     }
 
     /// Tells the client why its stream ends. An `EventSource` connects again by itself unless the page closes
@@ -277,7 +277,7 @@ public final class API {
     public static let keepAlive = Array(": keep-alive\n\n".utf8)
     public static let opening = Array(": listening\n\n".utf8)
 
-    private static func frame(_ event: StaticString, _ body: [UInt8], _ id: EventID) -> [UInt8] {
+    private static func frame(_ event: StaticString, _ body: [UInt8], id: EventID) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(body.count + 64)
         out.append(contentsOf: "id: ".utf8)

@@ -2,7 +2,7 @@ import Model
 
 extension Appender {
     mutating func finished(
-        _ outcome: AppendOutcome, _ resolved: inout [Resolved], _ effects: inout [Effect]
+        _ outcome: AppendOutcome, _ resolved: inout [Resolved], effects: inout [Effect]
     ) {
         guard case .appending(var batch) = state else {
             preconditionFailure("an append finished that was not in flight")
@@ -10,10 +10,10 @@ extension Appender {
         switch outcome {
         case .rows(let outcomes):
             precondition(outcomes.count == batch.rows.count, "an engine answers for each row")
-            settle(batch, outcomes, &resolved, &effects)
+            settle(batch, outcomes, resolved: &resolved, effects: &effects)
         case .refused(let reason) where !batch.isInDoubt:
             state = .idle
-            refuse(batch.rows, reason, &resolved)
+            refuse(batch.rows, reason, resolved: &resolved)
         case .refused, .unknown:
             batch.isInDoubt = true
             launch(batch, &effects)
@@ -21,7 +21,7 @@ extension Appender {
     }
 
     private mutating func settle(
-        _ batch: Batch, _ outcomes: [RowOutcome], _ resolved: inout [Resolved], _ effects: inout [Effect]
+        _ batch: Batch, _ outcomes: [RowOutcome], resolved: inout [Resolved], effects: inout [Effect]
     ) {
         let findings = outcomes.map { outcome in
             switch outcome {
@@ -31,7 +31,7 @@ extension Appender {
             case .unowned: Finding.unowned
             }
         }
-        conclude(batch, findings, &resolved, &effects)
+        conclude(batch, findings, resolved: &resolved, effects: &effects)
         guard case .looking = state else { return }
         for (row, outcome) in zip(batch.rows, outcomes) where outcome == .taken {
             effects.append(.look(row.partition, row.sequence))
@@ -39,8 +39,8 @@ extension Appender {
     }
 
     mutating func looked(
-        _ partition: PartitionID, _ sequence: Sequence, _ found: BatchID?, _ resolved: inout [Resolved],
-        _ effects: inout [Effect]
+        _ partition: PartitionID, _ sequence: Sequence, found: BatchID?, resolved: inout [Resolved],
+        effects: inout [Effect]
     ) {
         guard case .looking(let batch, var findings) = state,
             let index = batch.rows.firstIndex(where: { $0.partition == partition && $0.sequence == sequence })
@@ -50,19 +50,19 @@ extension Appender {
         } else {
             findings[index] = .absent
         }
-        conclude(batch, findings, &resolved, &effects)
+        conclude(batch, findings, resolved: &resolved, effects: &effects)
     }
 
     /// Reports what became of each row, once no look is left to wait for.
     private mutating func conclude(
-        _ batch: Batch, _ findings: [Finding], _ resolved: inout [Resolved], _ effects: inout [Effect]
+        _ batch: Batch, _ findings: [Finding], resolved: inout [Resolved], effects: inout [Effect]
     ) {
         if findings.contains(where: { if case .looking = $0 { true } else { false } }) {
             state = .looking(batch, findings)
             return
         }
         if findings.contains(where: { if case .fenced = $0 { true } else { false } }) {
-            settleFenced(batch.rows, findings, &resolved)
+            settleFenced(batch.rows, findings, resolved: &resolved)
             return
         }
         state = .idle
@@ -138,7 +138,7 @@ extension Appender {
     }
 
     /// The session is dead. Only rows whose own commit was acknowledged before it died are durable.
-    private mutating func settleFenced(_ rows: [Row], _ findings: [Finding], _ resolved: inout [Resolved]) {
+    private mutating func settleFenced(_ rows: [Row], _ findings: [Finding], resolved: inout [Resolved]) {
         state = .fenced
         for (row, finding) in zip(rows, findings) {
             let isIn = if case .appended = finding { true } else { false }

@@ -29,7 +29,7 @@ extension Appender {
 
     /// None of these rows is in. The appender drops rows of partitions that are being given up. It keeps the
     /// others in their order, in front of the rows that wait behind them.
-    mutating func refuse(_ rows: [Row], _ reason: String, _ resolved: inout [Resolved]) {
+    mutating func refuse(_ rows: [Row], _ reason: String, resolved: inout [Resolved]) {
         var partitions: [PartitionID] = []
         var again: [PartitionID: [Row]] = [:]
         for row in rows {

@@ -62,7 +62,7 @@ public struct Appender: Sendable {
         case offered([Row])
         /// The append in flight is done.
         case finished(AppendOutcome)
-        case looked(PartitionID, Sequence, BatchID?)
+        case looked(PartitionID, Sequence, batch: BatchID?)
         /// The session took this partition, or begins to write it: its next record has this sequence.
         case opened(PartitionID, next: Sequence)
         /// Time has passed.
@@ -159,9 +159,9 @@ public struct Appender: Sendable {
             closing.remove(partition)
         case .woke: break
         case .closing(let partition): close(partition, &resolved)
-        case .finished(let outcome): finished(outcome, &resolved, &following)
+        case .finished(let outcome): finished(outcome, &resolved, effects: &following)
         case .looked(let partition, let sequence, let batch):
-            looked(partition, sequence, batch, &resolved, &following)
+            looked(partition, sequence, found: batch, resolved: &resolved, effects: &following)
         }
         if !resolved.isEmpty { effects.append(.resolved(resolved)) }
         effects.append(contentsOf: following)

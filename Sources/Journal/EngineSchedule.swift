@@ -151,10 +151,10 @@ public struct EngineSchedule<Job> {
         doubts += 1
     }
 
-    public mutating func looked(_ partition: PartitionID, _ sequence: Sequence, _ batch: BatchID?) {
+    public mutating func looked(_ partition: PartitionID, _ sequence: Sequence, batch: BatchID?) {
         doubts = 0
         if case .look = effects.first { effects.removeFirst() }
-        appender?.on(.looked(partition, sequence, batch), now: now, into: &effects)
+        appender?.on(.looked(partition, sequence, batch: batch), now: now, into: &effects)
     }
 
     /// The engine did not answer. The same look comes again after a pause, in the next round, so that the

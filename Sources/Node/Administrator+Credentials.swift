@@ -39,7 +39,9 @@ extension Administrator {
                     return Administrator.show(name, draft.contents, now: now)
                 }, finish)
         case .rotate(let id, let overlap, let tokenURI):
-            rotate(id, overlap, tokenURI ?? defaultTokenURI, on: loop, for: work, now: now, finish)
+            rotate(
+                id, overlap, tokenURI: tokenURI ?? defaultTokenURI, on: loop, for: work, now: now,
+                finish: finish)
         }
     }
 
@@ -100,7 +102,8 @@ extension Administrator {
                 on: loop, for: work,
                 { draft in
                     try Administrator.check(project, draft)
-                    let file = try Administrator.add(key, credential, project, tokenURI, &draft, now: now)
+                    let file = try Administrator.add(
+                        key, credential, project: project, tokenURI: tokenURI, draft: &draft, now: now)
                     return Administrator.show(
                         file.keyID, draft.contents, now: now, secret: ("serviceAccount", file.json))
                 }, finish)
@@ -108,15 +111,15 @@ extension Administrator {
     }
 
     private func rotate(
-        _ id: String, _ overlap: Int64, _ tokenURI: String, on loop: NodeLoop, for work: Work?,
-        now: WallTime, _ finish: @escaping Finish
+        _ id: String, _ overlap: Int64, tokenURI: String, on loop: NodeLoop, for work: Work?,
+        now: WallTime, finish: @escaping Finish
     ) {
         let known = (try? current.credentials.name(of: id)).flatMap { current.credentials.all[$0]?.kind }
         if let known, known != .serviceAccount {
             return change(
                 on: loop, for: work,
                 { draft in
-                    let next = try Administrator.succeed(id, overlap, &draft, now: now)
+                    let next = try Administrator.succeed(id, overlap, draft: &draft, now: now)
                     return try Administrator.add(next, &draft, now: now)
                 }, finish)
         }
@@ -126,11 +129,12 @@ extension Administrator {
             self.change(
                 on: loop, for: work,
                 { draft in
-                    let next = try Administrator.succeed(id, overlap, &draft, now: now)
+                    let next = try Administrator.succeed(id, overlap, draft: &draft, now: now)
                     guard next.kind == .serviceAccount,
                         let project = next.project.flatMap({ draft.contents.directory.byNumber[$0] })
                     else { return try Administrator.add(next, &draft, now: now) }
-                    let file = try Administrator.add(key, next, project, tokenURI, &draft, now: now)
+                    let file = try Administrator.add(
+                        key, next, project: project, tokenURI: tokenURI, draft: &draft, now: now)
                     return Administrator.show(
                         file.keyID, draft.contents, now: now, secret: ("serviceAccount", file.json))
                 }, finish)
@@ -138,7 +142,7 @@ extension Administrator {
     }
 
     private static func succeed(
-        _ id: String, _ overlap: Int64, _ draft: inout CatalogDraft, now: WallTime
+        _ id: String, _ overlap: Int64, draft: inout CatalogDraft, now: WallTime
     ) throws -> Credential {
         let (former, next) = try draft.contents.credentials.succeed(id, overlap: overlap, now: now)
         draft.record(former)
@@ -162,13 +166,13 @@ extension Administrator {
     }
 
     static func add(
-        _ key: ServiceAccountKey, _ credential: Credential, _ project: Project, _ tokenURI: String,
-        _ draft: inout CatalogDraft, now: WallTime
+        _ key: ServiceAccountKey, _ credential: Credential, project: Project, tokenURI: String,
+        draft: inout CatalogDraft, now: WallTime
     ) throws -> ServiceAccountFile {
         guard let file = ServiceAccountFile.make(project: project, tokenURI: tokenURI, key: key) else {
             throw EngineError.ioFailure("libcrypto gives no random bytes")
         }
-        try draft.add(file, tokenURI, credential, now: now)
+        try draft.add(file, tokenURI, credential: credential, now: now)
         draft.detail = Credential.id(of: file.keyID)
         return file
     }

@@ -112,7 +112,7 @@ final class Administrator: Sendable {
         _ id: String, on loop: NodeLoop, _ done: @escaping @Sendable (NodeLoop, String?) -> Void
     ) {
         let map = map
-        change(on: loop, for: nil, { draft in _ = try Administrator.ensure(id, map, &draft) }) {
+        change(on: loop, for: nil, { draft in _ = try Administrator.ensure(id, map, draft: &draft) }) {
             loop, result in
             switch result {
             case .success: done(loop, nil)
@@ -123,7 +123,7 @@ final class Administrator: Sendable {
 
     /// Finds the project, or makes it. Numbers rise, and none is used twice.
     private static func ensure(
-        _ id: String, _ map: NodeMap, _ draft: inout CatalogDraft
+        _ id: String, _ map: NodeMap, draft: inout CatalogDraft
     ) throws -> (project: Project, isNew: Bool) {
         if let project = draft.contents.directory.byID[id] { return (project, false) }
         var last: UInt32 = 0
@@ -174,7 +174,7 @@ final class Administrator: Sendable {
                 }, finish)
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
-            create(id, uri, on: loop, for: work, finish)
+            create(id, uri, on: loop, for: work, finish: finish)
         case .deleteProject(let project):
             change(
                 on: loop, for: work,
@@ -234,20 +234,21 @@ final class Administrator: Sendable {
     }
 
     private func create(
-        _ id: String, _ tokenURI: String, on loop: NodeLoop, for work: Work?, _ finish: @escaping Finish
+        _ id: String, _ tokenURI: String, on loop: NodeLoop, for work: Work?, finish: @escaping Finish
     ) {
         let (map, now) = (map, Clock.now().wall)
         withNewKey(on: loop, finish) { loop, key in
             self.change(
                 on: loop, for: work,
                 { draft in
-                    let (project, isNew) = try Administrator.ensure(id, map, &draft)
+                    let (project, isNew) = try Administrator.ensure(id, map, draft: &draft)
                     guard isNew || !draft.contents.directory.hasAccount(project.number) else {
                         return APIFailure.conflict("The project exists already.")
                     }
                     let credential = Credential(
                         kind: .serviceAccount, project: project.number, created: now)
-                    let file = try Administrator.add(key, credential, project, tokenURI, &draft, now: now)
+                    let file = try Administrator.add(
+                        key, credential, project: project, tokenURI: tokenURI, draft: &draft, now: now)
                     return APIAnswer.object([
                         ("project", .text(id)), ("projectNumber", .number(UInt64(project.number.rawValue))),
                         ("serviceAccount", .text(file.json)),

@@ -35,7 +35,7 @@ struct Gates: Sendable {
             asked: configuration.connectionsMax)
         let told = ToldNotices()
         func gate(_ bounds: ConnectionGate.Bounds, _ whose: String) -> ListenerGate {
-            ListenerGate(bounds) { told.tell($0, whose, log) }
+            ListenerGate(bounds) { told.tell($0, whose, log: log) }
         }
         clients = gate(
             plan.bounds(
@@ -58,7 +58,7 @@ struct Gates: Sendable {
 private final class ToldNotices: Sendable {
     private let told = Mutex(LogLimit<String>())
 
-    func tell(_ notice: ListenerNotice, _ whose: String, _ log: Logger) {
+    func tell(_ notice: ListenerNotice, _ whose: String, log: Logger) {
         let (line, detail): (Logger.Message, Logger.Metadata) =
             switch notice {
             case .full(let places):

@@ -20,7 +20,7 @@ final class JournalRefusals: Sendable {
     /// The node's status shows a refusal only after this many nanoseconds.
     static let lasting: UInt64 = .seconds(5)
 
-    func begin(_ partition: PartitionID, _ reason: String, now: MonotonicTime, _ log: Logger) {
+    func begin(_ partition: PartitionID, _ reason: String, now: MonotonicTime, log: Logger) {
         let withheld = known.withLock { known in
             known.refusals[partition, default: Refusal(partition: partition, since: now, reason: reason)]
                 .reason = reason

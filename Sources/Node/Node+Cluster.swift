@@ -104,7 +104,7 @@ public struct ClusterConfiguration: Sendable {
     /// Waits while an operator keeps the node out of the cluster. Meanwhile its ports say why it is not
     /// ready.
     func waitWhileCordoned(
-        _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ log: Logger
+        _ engine: any ClusterEngine, _ configuration: NodeConfiguration, log: Logger
     ) throws {
         var listener: StartupListener?
         defer { listener?.close() }
@@ -151,18 +151,19 @@ extension Node {
     /// Opens the peer port, and makes the node's part in the cluster; `Cluster.begin` starts that part later.
     static func join(
         _ settings: ClusterConfiguration, _ configuration: NodeConfiguration,
-        _ databases: [DatabaseSettings], _ shared: NodeShared,
-        _ loops: [NodeLoop], _ boxes: [Mailbox], _ catalogVersion: [UInt8], _ gate: ListenerGate,
-        _ tls: PeerTLS?,
-        _ log: Logger
+        databases: [DatabaseSettings], shared: NodeShared,
+        loops: [NodeLoop], boxes: [Mailbox], catalogVersion: [UInt8], gate: ListenerGate,
+        tls: PeerTLS?,
+        log: Logger
     ) throws -> (Cluster, PeerServer) {
         let (clusterID, gossipKey) = try shared.engines.home.wait { engine in
-            try Node.clusterSecrets(engine, Vault(configuration.secrets), log)
+            try Node.clusterSecrets(engine, Vault(configuration.secrets), log: log)
         }
         let identity = PeerIdentity(cluster: clusterID, processID: shared.processID, name: configuration.name)
         let events = PeerEvents(
             now: { Clock.monotonic() },
-            received: { processID, bytes, after in Node.receive(bytes, from: processID, after, shared, boxes)
+            received: { processID, bytes, after in
+                Node.receive(bytes, from: processID, after, shared: shared, boxes: boxes)
             },
             reset: { processID in
                 for box in boxes { box.post(.linkReset(processID)) }
@@ -213,21 +214,25 @@ extension Node {
 
     /// 16 random bytes that name the cluster, and 32 that seal its gossip. Both are made with the cluster.
     private static func clusterSecrets(
-        _ engine: any Engine, _ vault: Vault, _ log: Logger
+        _ engine: any Engine, _ vault: Vault, log: Logger
     ) throws -> (id: [UInt8], key: [UInt8]) {
         let engine = try DatabaseConnections.clusterEngine(engine)
         return try patiently(log) {
             (
-                try Catalog.made(.setting, "cluster-id", engine, vault) { try Catalog.random(16) },
-                try Catalog.made(.setting, Catalog.gossipSetting, engine, vault) { try Catalog.random(32) }
+                try Catalog.made(.setting, "cluster-id", engine: engine, vault: vault) {
+                    try Catalog.random(16)
+                },
+                try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: vault) {
+                    try Catalog.random(32)
+                }
             )
         }
     }
 
     /// Passes a peer's messages to the loops that serve them. On the connection's event loop.
     private static func receive(
-        _ bytes: [UInt8], from processID: ProcessID, _ after: MonotonicTime, _ shared: NodeShared,
-        _ boxes: [Mailbox]
+        _ bytes: [UInt8], from processID: ProcessID, _ after: MonotonicTime, shared: NodeShared,
+        boxes: [Mailbox]
     ) {
         let frame = PeerFrame(bytes, from: processID, after: after, shared.map)
         if let mistake = frame.mistake {

@@ -25,7 +25,7 @@ extension Node {
 
     /// Starts the engines' threads and opens the databases. The outcomes of rows go to the loops' mailboxes.
     static func openEngines(
-        _ configuration: NodeConfiguration, _ boxes: MailboxTable, _ log: Logger,
+        _ configuration: NodeConfiguration, _ boxes: MailboxTable, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
     ) throws -> (Engines, Opened) {
         let onResolved: @Sendable (Int, [Resolved]) -> Void = { boxes.post($1, to: $0) }
@@ -33,7 +33,7 @@ extension Node {
             makeEngine: { try makeEngine(configuration, log) }, onFatal: onFatal, onResolved: onResolved)
         let opened: Opened
         do {
-            opened = try home.wait { engine in try open(engine, configuration, log) }
+            opened = try home.wait { engine in try open(engine, configuration, log: log) }
         } catch {
             home.shutdown()
             throw error
@@ -57,7 +57,7 @@ extension Node {
     }
 
     private static func open(
-        _ engine: any Engine, _ configuration: NodeConfiguration, _ log: Logger
+        _ engine: any Engine, _ configuration: NodeConfiguration, log: Logger
     ) throws -> Opened {
         if let engine = engine as? any ClusterEngine, let cluster = configuration.cluster {
             try patiently(log) {
@@ -66,9 +66,11 @@ extension Node {
                 }
                 try checkNameAndClock(engine, name: configuration.name)
             }
-            try cluster.waitWhileCordoned(engine, configuration, log)
+            try cluster.waitWhileCordoned(engine, configuration, log: log)
             let further = try cluster.reachFurther(log)
-            return try patiently(log) { try openShared(engine, further, configuration, cluster, log) }
+            return try patiently(log) {
+                try openShared(engine, further, configuration: configuration, cluster: cluster, log: log)
+            }
         }
         let existing = try engine.partitions()
         if existing.isEmpty {
@@ -78,7 +80,7 @@ extension Node {
         } else {
             try checkCount(existing.count, configuration)
         }
-        try seal(engine, configuration, log)
+        try seal(engine, configuration, log: log)
         let session = try engine.beginSession(node: configuration.name)
         let contents = try Catalog.load(engine, Vault(configuration.secrets))
         return Opened(
@@ -89,7 +91,7 @@ extension Node {
 
     /// Seals again the secrets that are stored in another form than this node writes.
     private static func seal(
-        _ engine: any Engine, _ configuration: NodeConfiguration, _ log: Logger
+        _ engine: any Engine, _ configuration: NodeConfiguration, log: Logger
     ) throws {
         let vault = Vault(configuration.secrets)
         guard vault.hasKeys else { return }
@@ -121,13 +123,13 @@ extension Node {
     /// one by one, and keeps no other node out meanwhile. What a cluster has once is written only where it is
     /// absent, or by compare-and-set.
     private static func openShared(
-        _ engine: any ClusterEngine, _ further: [PostgresEngine?], _ configuration: NodeConfiguration,
-        _ cluster: ClusterConfiguration, _ log: Logger
+        _ engine: any ClusterEngine, _ further: [PostgresEngine?], configuration: NodeConfiguration,
+        cluster: ClusterConfiguration, log: Logger
     ) throws -> Opened {
         var databases = [try cluster.database(0)]
         let histories: [History]
         if further.isEmpty {
-            histories = try settleOne(engine, configuration, cluster)
+            histories = try settleOne(engine, configuration, cluster: cluster)
         } else {
             let spread = try DatabaseSpread.settle(
                 engine, further: further, partitions: configuration.partitionCount)
@@ -159,7 +161,7 @@ extension Node {
         for number in databases.indices.dropFirst() {
             databases[number].options.knownPast = generation.pasts[number]
         }
-        try seal(engine, configuration, log)
+        try seal(engine, configuration, log: log)
         let contents = try Catalog.load(engine, Vault(configuration.secrets))
         guard !contents.cordoned.contains(configuration.name) else {
             throw NodeError(
@@ -182,7 +184,7 @@ extension Node {
 
     /// Makes the partitions of a cluster on one database, or finds them, and returns their histories.
     private static func settleOne(
-        _ engine: any ClusterEngine, _ configuration: NodeConfiguration, _ cluster: ClusterConfiguration
+        _ engine: any ClusterEngine, _ configuration: NodeConfiguration, cluster: ClusterConfiguration
     ) throws -> [History] {
         let count = configuration.partitionCount
         let existing = try engine.partitions()

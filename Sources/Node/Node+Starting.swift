@@ -22,7 +22,7 @@ struct Begun {
 
 extension Node {
     static func makeShared(
-        _ configuration: NodeConfiguration, _ engines: Engines, _ opened: Opened, _ log: Logger,
+        _ configuration: NodeConfiguration, _ engines: Engines, opened: Opened, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
     ) -> NodeShared {
         let administrator = Administrator(
@@ -61,7 +61,7 @@ extension Node {
 
     /// Opens the listeners, and returns their ports.
     static func listen(
-        _ edge: Edge, _ configuration: NodeConfiguration, _ certificates: CertificateKeeper?
+        _ edge: Edge, _ configuration: NodeConfiguration, certificates: CertificateKeeper?
     ) throws -> [Int] {
         var ports: [Int] = []
         for address in configuration.listen {
@@ -76,7 +76,7 @@ extension Node {
 
     /// Opens the admin socket. A node of a cluster serves without one. On a node of its own the folder also
     /// holds the data, so a socket that cannot be made there is a reason not to start.
-    static func listenForOperators(_ admin: Edge, _ configuration: NodeConfiguration, _ log: Logger) throws {
+    static func listenForOperators(_ admin: Edge, _ configuration: NodeConfiguration, log: Logger) throws {
         guard !configuration.folder.isEmpty else { return }
         if configuration.cluster != nil { mkdir(configuration.folder, 0o700) }
         do {

@@ -96,25 +96,27 @@ public final class Node: Sendable {
                 try PeerTLS($0, node: configuration.name)
             }
             let boxes = MailboxTable()
-            let (engines, opened) = try Node.openEngines(configuration, boxes, log, onFatal: onFatal)
+            let (engines, opened) = try Node.openEngines(configuration, boxes, log: log, onFatal: onFatal)
             begun.undo { engines.shutdown() }
             let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.loopCount)
             self.group = group
             // Closes every connection and listener, and returns when the loops have ended.
             begun.undo { try? group.syncShutdownGracefully() }
-            shared = Node.makeShared(configuration, engines, opened, log, onFatal: onFatal)
+            shared = Node.makeShared(configuration, engines, opened: opened, log: log, onFatal: onFatal)
             let settings = Node.apiSettings(configuration, opened)
             certificates = try CertificateKeeper(
                 configuration, peers: peers, secret: opened.contents.signingKeys.newest, log)
-            let loops = try Node.makeLoops(group, shared, settings, opened.contents, boxes, log)
+            let loops = try Node.makeLoops(
+                group, shared, settings: settings, contents: opened.contents, boxes: boxes, log: log)
             // A frontend refers to its loop without a reference count, so the loops must outlive all
             // connections.
             begun.undo { withExtendedLifetime(loops) {} }
             shared.administrator.begin(boxes.all, certificates)
             if let settings = configuration.cluster {
                 let (cluster, server) = try Node.join(
-                    settings, configuration, opened.databases, shared, loops, boxes.all,
-                    opened.catalogVersion, gates.peers, peers, log)
+                    settings, configuration, databases: opened.databases, shared: shared, loops: loops,
+                    boxes: boxes.all,
+                    catalogVersion: opened.catalogVersion, gate: gates.peers, tls: peers, log: log)
                 (self.cluster, peerServer) = (cluster, server)
                 begun.undo { cluster.abandon() }
                 begun.undo { _ = try? server.close().wait() }
@@ -136,8 +138,8 @@ public final class Node: Sendable {
             if cluster != nil { shared.metrics.watchCluster(shared) }
             if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
             if let certificates { shared.metrics.watch(certificates) }
-            ports = try Node.listen(edge, configuration, certificates)
-            try Node.listenForOperators(admin, configuration, log)
+            ports = try Node.listen(edge, configuration, certificates: certificates)
+            try Node.listenForOperators(admin, configuration, log: log)
             if let cluster { cluster.begin() } else { shared.becomeReady() }
             table.begin()
             certificates?.begin(on: group.next())
@@ -148,8 +150,8 @@ public final class Node: Sendable {
     }
 
     private static func makeLoops(
-        _ group: MultiThreadedEventLoopGroup, _ shared: NodeShared, _ settings: APISettings,
-        _ contents: Catalog.Contents, _ boxes: MailboxTable, _ log: Logger
+        _ group: MultiThreadedEventLoopGroup, _ shared: NodeShared, settings: APISettings,
+        contents: Catalog.Contents, boxes: MailboxTable, log: Logger
     ) throws -> [NodeLoop] {
         var loops: [NodeLoop] = []
         for (number, eventLoop) in group.makeIterator().enumerated() {

@@ -25,7 +25,7 @@ extension NodeLoop {
         }
     }
 
-    func read(_ id: PartitionID, _ sequences: [Sequence], _ bytesMax: Int, _ token: UInt64) {
+    func read(_ id: PartitionID, _ sequences: [Sequence], bytesMax: Int, token: UInt64) {
         let mailbox = mailbox
         let log = log
         shared.engines[id].perform(isLarge: true) { engine in
@@ -42,7 +42,7 @@ extension NodeLoop {
         }
     }
 
-    func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {
+    func writeSnapshot(_ id: PartitionID, _ covering: Sequence, part: SnapshotPart, token: UInt64) {
         let mailbox = mailbox
         let session = shared.session
         let log = log

@@ -155,9 +155,9 @@ final class NodeLoop: @unchecked Sendable {
         case .append(let rows): shared.engines.submit(rows, for: number)
         case .confirm(let id, let token): confirm(id, token)
         case .readRecords(let id, let sequences, let bytesMax, let token):
-            read(id, sequences, bytesMax, token)
+            read(id, sequences, bytesMax: bytesMax, token: token)
         case .writeSnapshot(let id, let covering, let part, let token):
-            writeSnapshot(id, covering, part, token)
+            writeSnapshot(id, covering, part: part, token: token)
         case .trim(let id, let below, let keeping): trim(id, below: below, keeping: keeping)
         case .load(let id, let epoch, let mark):
             if let cluster = shared.cluster { return cluster.load(id, epoch, behind: mark) }

@@ -15,8 +15,8 @@ final class NodeMetrics: Sendable {
 
     init() {
         requestSeconds = registry.histogram(
-            "tidecast_operation_seconds", "From a request's last byte to its answer.", .seconds)
-        registry.info("tidecast_build_info", "The version that runs.", [("version", Release.version)])
+            "tidecast_operation_seconds", "From a request's last byte to its answer.", scale: .seconds)
+        registry.info("tidecast_build_info", "The version that runs.", labels: [("version", Release.version)])
         registry.gauge(
             "tidecast_resident_bytes", "Resident memory of the process.", read: { NodeMetrics.resident() })
     }
@@ -28,10 +28,10 @@ final class NodeMetrics: Sendable {
             "tidecast_sends_accepted_total", "Messages accepted.",
             read: { Double(counters.sendsAccepted.load(ordering: .relaxed)) })
         registry.counter(
-            "tidecast_deliveries_total", "Events handed to device streams.", [("outcome", "written")],
+            "tidecast_deliveries_total", "Events handed to device streams.", labels: [("outcome", "written")],
             read: { Double(counters.deliveriesWritten.load(ordering: .relaxed)) })
         registry.counter(
-            "tidecast_deliveries_total", "Events handed to device streams.", [("outcome", "behind")],
+            "tidecast_deliveries_total", "Events handed to device streams.", labels: [("outcome", "behind")],
             read: { Double(counters.deliveriesBehind.load(ordering: .relaxed)) })
         registry.gauge(
             "tidecast_streams", "Device streams that are open.",
@@ -163,7 +163,7 @@ final class NodeMetrics: Sendable {
         for files in keeper.files {
             registry.gauge(
                 "tidecast_tls_certificate_not_after_seconds",
-                "When the certificate in use ends, in seconds since 1970.", [("file", files.chain)],
+                "When the certificate in use ends, in seconds since 1970.", labels: [("file", files.chain)],
                 read: { keeper.notAfter(files) })
         }
         registry.counter(
@@ -238,10 +238,10 @@ final class NodeMetrics: Sendable {
             registry.counter(
                 "tidecast_listener_pauses_total",
                 "Times that listeners began to pause because all places for connections were taken.",
-                [("of", whose)], read: { Double(counters.pauses.load(ordering: .relaxed)) })
+                labels: [("of", whose)], read: { Double(counters.pauses.load(ordering: .relaxed)) })
             registry.counter(
                 "tidecast_accept_failures_total",
-                "Connections that could not be accepted for want of descriptors.", [("of", whose)],
+                "Connections that could not be accepted for want of descriptors.", labels: [("of", whose)],
                 read: { Double(counters.failures.load(ordering: .relaxed)) })
         }
         let refused = gates.clients.counters
@@ -260,7 +260,7 @@ final class NodeMetrics: Sendable {
             registry.counter(
                 "tidecast_refused_by_address_total",
                 "Requests refused because of what came from their address.",
-                [("what", what)], read: { Double(read()) })
+                labels: [("what", what)], read: { Double(read()) })
         }
     }
 

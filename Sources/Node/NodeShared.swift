@@ -84,7 +84,7 @@ final class NodeShared: Sendable {
         switch notice {
         case .bodiesGone, .clockLeapt, .clockAgrees: break
         case .journalRefuses(let reason):
-            refusals.begin(partition, reason, now: Clock.monotonic(), log)
+            refusals.begin(partition, reason, now: Clock.monotonic(), log: log)
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
         }
     }

@@ -74,13 +74,13 @@ final class RequestFrontend {
         api.moment = loop.now.monotonic
         let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
         if let refused = api.takeRefusedOperator() {
-            tell(refused, place(of: request, responder), now)
+            tell(refused, place(of: request, responder), now: now)
         }
-        carryOut(action, request, responder, payer: api.payer, isAdmin: isAdmin)
+        carryOut(action, request, responder: responder, payer: api.payer, isAdmin: isAdmin)
     }
 
     /// Puts a refused attempt into the audit log, within the bounds of `RefusedAttempts`.
-    private func tell(_ refused: RefusedOperator, _ place: String, _ now: WallTime) {
+    private func tell(_ refused: RefusedOperator, _ place: String, now: WallTime) {
         let attempt = RefusedAttempts.Attempt(name: refused.name, place: place, subject: refused.subject)
         guard let entry = attempts.note(attempt, now: now) else { return }
         loop.shared.administrator.tellRefused([entry], loop.shared.log)
@@ -92,12 +92,12 @@ final class RequestFrontend {
     }
 
     private func carryOut(
-        _ action: APIAction, _ request: HTTPRequest, _ responder: Responder, payer: Share?, isAdmin: Bool
+        _ action: APIAction, _ request: HTTPRequest, responder: Responder, payer: Share?, isAdmin: Bool
     ) {
         switch action {
-        case .respond(let response): respond(response, payer, responder)
+        case .respond(let response): respond(response, payer, responder: responder)
         case .operation(let operation, let form):
-            loop.submit(operation, ticket: open(responder, form, payer))
+            loop.submit(operation, ticket: open(responder, form, payer: payer))
         case .listen(let listen): self.listen(listen, responder)
         case .makeProject(let name):
             let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
@@ -117,7 +117,7 @@ final class RequestFrontend {
             loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) { [loop] in
                 guard responder.isOpen else { return }
                 loop.beginTurn()
-                loop.frontend.carryOut(action, request, responder, payer: payer, isAdmin: isAdmin)
+                loop.frontend.carryOut(action, request, responder: responder, payer: payer, isAdmin: isAdmin)
             }
         }
     }
@@ -200,7 +200,7 @@ final class RequestFrontend {
 
     // MARK: Tickets
 
-    private func open(_ responder: Responder, _ form: ResponseForm, _ payer: Share?) -> UInt64 {
+    private func open(_ responder: Responder, _ form: ResponseForm, payer: Share?) -> UInt64 {
         let place: Int
         if let free = freeTickets.popLast() {
             place = free
@@ -225,12 +225,12 @@ final class RequestFrontend {
         freeTickets.append(place)
         if case .accepted = outcome { loop.shared.counters.sendsAccepted.add(1, ordering: .relaxed) }
         guard responder.isOpen else { return }
-        respond(api.render(outcome, form), payer, responder)
+        respond(api.render(outcome, form), payer, responder: responder)
     }
 
     /// A 429 for a quota costs time of the project whose bearer the request showed, whether the loop refuses
     /// at once or the owner of the buckets has answered.
-    private func respond(_ response: HTTPResponse, _ payer: Share?, _ responder: Responder) {
+    private func respond(_ response: HTTPResponse, _ payer: Share?, responder: Responder) {
         if response.status == 429, let payer {
             responder.refuse(response, of: payer.number)
         } else {
@@ -343,7 +343,7 @@ extension RequestFrontend: LoopHost {
     }
 
     func endReplaced(_ stream: UInt64) { end(stream, API.ending("replaced")) }
-    func endUnregistered(_ stream: UInt64) { end(stream, API.ending("unregistered"), .unregistered) }
+    func endUnregistered(_ stream: UInt64) { end(stream, API.ending("unregistered"), refusal: .unregistered) }
     func endForReconnect(_ stream: UInt64) {
         end(
             stream,
@@ -353,7 +353,7 @@ extension RequestFrontend: LoopHost {
     /// `refusal` is the answer to a stream that has not begun.
     private func end(
         _ stream: UInt64, _ last: [UInt8],
-        _ refusal: Refusal = .unavailable("a new owner serves the partition")
+        refusal: Refusal = .unavailable("a new owner serves the partition")
     ) {
         guard let responder = responders.removeValue(forKey: stream) else { return }
         if responder.hasBegun {

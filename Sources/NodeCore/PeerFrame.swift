@@ -32,14 +32,16 @@ public struct PeerFrame: Sendable {
         batches = Array(repeating: [], count: map.loopCount)
         var reader = ByteReader(bytes)
         do throws(DecodeError) {
-            while !reader.isAtEnd { sort(try PeerMessage.decode(from: &reader), from: processID, after, map) }
+            while !reader.isAtEnd {
+                sort(try PeerMessage.decode(from: &reader), from: processID, after, map: map)
+            }
         } catch {
             mistake = error
         }
     }
 
     private mutating func sort(
-        _ message: PeerMessage, from processID: ProcessID, _ after: MonotonicTime, _ map: NodeMap
+        _ message: PeerMessage, from processID: ProcessID, _ after: MonotonicTime, map: NodeMap
     ) {
         switch message {
         case .partition(let id, let event):

@@ -69,7 +69,7 @@ enum Frame {
         buffer.writeInteger(dialect.version)
         buffer.writeInteger(kind.rawValue)
         buffer.writeInteger(packed == nil ? 0 : flagLZ4, endianness: .little)
-        let seed = seed(dialect, buffer, start)
+        let seed = seed(dialect, buffer, start: start)
         buffer.writeInteger(Checksum.of(stored, seed: seed), endianness: .little)
         buffer.writeBytes(stored)
     }
@@ -80,7 +80,7 @@ enum Frame {
         return LZ4.packWithLength(payload, atMost: payload.count - payload.count / 4)
     }
 
-    static func seed(_ dialect: Dialect, _ buffer: ByteBuffer, _ start: Int) -> UInt64 {
+    static func seed(_ dialect: Dialect, _ buffer: ByteBuffer, start: Int) -> UInt64 {
         guard dialect.version > 1 else { return 0 }
         return UInt64(buffer.getInteger(at: start + 4, endianness: .little, as: UInt32.self) ?? 0)
     }
@@ -106,7 +106,7 @@ enum Frame {
         else { return nil }
         guard let kind = Kind(rawValue: raw), kind.since <= dialect.version else { throw .kind(raw) }
         guard flags & ~(dialect.features.contains(.lz4) ? flagLZ4 : 0) == 0 else { throw .flags(flags) }
-        guard Checksum.of(stored, seed: seed(dialect, buffer, start)) == sum else { throw .checksum }
+        guard Checksum.of(stored, seed: seed(dialect, buffer, start: start)) == sum else { throw .checksum }
         let isPacked = flags & flagLZ4 != 0
         let payload = isPacked ? LZ4.unpackWithLength(stored, max: payloadMax) : stored
         guard let payload else { throw .packed }

@@ -38,14 +38,16 @@ public struct GreetingKey: Sendable {
     /// Covers the side that proves, the whole of both greetings with their nonces, and the channel.
     func proof(
         of side: Greeting.Side, connecting: [UInt8], listening: [UInt8], channel: [UInt8]
-    ) -> [UInt8] { seal.tag(GreetingKey.words(side, connecting, listening, channel)) }
+    ) -> [UInt8] { seal.tag(GreetingKey.words(side, connecting, listening: listening, channel: channel)) }
 
     func isGood(
         _ proof: [UInt8], of side: Greeting.Side, connecting: [UInt8], listening: [UInt8], channel: [UInt8]
-    ) -> Bool { seal.isGood(proof, of: GreetingKey.words(side, connecting, listening, channel)) }
+    ) -> Bool {
+        seal.isGood(proof, of: GreetingKey.words(side, connecting, listening: listening, channel: channel))
+    }
 
     private static func words(
-        _ side: Greeting.Side, _ connecting: [UInt8], _ listening: [UInt8], _ channel: [UInt8]
+        _ side: Greeting.Side, _ connecting: [UInt8], listening: [UInt8], channel: [UInt8]
     ) -> [UInt8] {
         var out = ByteWriter(capacity: connecting.count + listening.count + 64)
         out.u8(side.rawValue)
@@ -125,7 +127,7 @@ struct Greeting {
             guard kind == .hello, let hello = PeerIdentity(decoding: payload) else {
                 throw Refusal("a connection to the peer port did not greet")
             }
-            return try greeted(hello, payload, channel())
+            return try greeted(hello, payload, channel: channel())
         }
         switch kind {
         case .proof:
@@ -144,7 +146,7 @@ struct Greeting {
     }
 
     private mutating func greeted(
-        _ hello: PeerIdentity, _ payload: [UInt8], _ channel: Channel
+        _ hello: PeerIdentity, _ payload: [UInt8], channel: Channel
     ) throws(Refusal) -> Step {
         guard hello.cluster == identity.cluster else {
             throw Refusal(

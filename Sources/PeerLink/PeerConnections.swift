@@ -111,21 +111,21 @@ public final class PeerConnections {
             return true
         }
         guard isTaken else {
-            cutOff(channel, peer, processID)
+            cutOff(channel, peer, processID: processID)
             return false
         }
-        write(payload, channel, peer.dialect, processID)
+        write(payload, channel, dialect: peer.dialect, processID: processID)
         return true
     }
 
-    private func cutOff(_ channel: any Channel, _ peer: Peer, _ processID: ProcessID) {
+    private func cutOff(_ channel: any Channel, _ peer: Peer, processID: ProcessID) {
         let waiting = "\(peer.backlog.entries) frames, \(peer.backlog.bytes) bytes, wait"
         events.link(processID, Int(identity.loop), .cutOff("the node does not read its frames: \(waiting)"))
         channel.close(promise: nil)
     }
 
     private func write(
-        _ payload: [UInt8], _ channel: any Channel, _ dialect: Dialect, _ processID: ProcessID
+        _ payload: [UInt8], _ channel: any Channel, dialect: Dialect, processID: ProcessID
     ) {
         var buffer = channel.allocator.buffer(capacity: payload.count + Frame.headerBytes)
         Frame.write(.data, payload, in: dialect, to: &buffer)
@@ -169,8 +169,11 @@ public final class PeerConnections {
                         PeerHandler(
                             identity: identity, expected: processID, trust: trust, tls: handler,
                             events: events,
-                            connected: { box.value.connected($0, $1, processID, connectionNumber) },
-                            failed: { box.value.failed($0, processID, connectionNumber) }))
+                            connected: {
+                                box.value.connected(
+                                    $0, $1, processID: processID, connectionNumber: connectionNumber)
+                            },
+                            failed: { box.value.failed($0, processID, connectionNumber: connectionNumber) }))
                 }
             }
             .connect(host: peer.address.host, port: peer.address.port)
@@ -179,7 +182,8 @@ public final class PeerConnections {
                 case .success(let channel):
                     channel.closeFuture.whenComplete { _ in box.value.closed(processID, connectionNumber) }
                 case .failure(let error):
-                    box.value.failed(ConnectFailure.reason(error), processID, connectionNumber)
+                    box.value.failed(
+                        ConnectFailure.reason(error), processID, connectionNumber: connectionNumber)
                     box.value.closed(processID, connectionNumber)
                 }
             }
@@ -187,7 +191,7 @@ public final class PeerConnections {
 
     /// The other side has greeted, and is the process that this loop wanted to reach.
     private func connected(
-        _ channel: any Channel, _ dialect: Dialect, _ processID: ProcessID, _ connectionNumber: UInt64
+        _ channel: any Channel, _ dialect: Dialect, processID: ProcessID, connectionNumber: UInt64
     ) {
         guard var peer = peers[processID], peer.connectionNumber == connectionNumber else {
             return channel.close(promise: nil)
@@ -206,10 +210,10 @@ public final class PeerConnections {
             return events.renewed(processID)
         }
         peers[processID] = peer
-        for payload in waiting { write(payload, channel, dialect, processID) }
+        for payload in waiting { write(payload, channel, dialect: dialect, processID: processID) }
     }
 
-    private func failed(_ reason: String, _ processID: ProcessID, _ connectionNumber: UInt64) {
+    private func failed(_ reason: String, _ processID: ProcessID, connectionNumber: UInt64) {
         if peers[processID]?.connectionNumber == connectionNumber { peers[processID]?.failure = reason }
     }
 

@@ -152,7 +152,7 @@ final class PeerHandler: ChannelInboundHandler {
                 channel: Greeting.Channel(
                     binding: tls?.channelBinding ?? [], nodes: tls.map { $0.peerNodes ?? [] }))
             switch step {
-            case .prove(let proof): write(.proof, proof, context)
+            case .prove(let proof): write(.proof, proof, context: context)
             case .done(let peer): greeted(peer, context)
             }
         } catch {
@@ -160,7 +160,7 @@ final class PeerHandler: ChannelInboundHandler {
         }
     }
 
-    private func write(_ kind: Frame.Kind, _ payload: [UInt8], _ context: ChannelHandlerContext) {
+    private func write(_ kind: Frame.Kind, _ payload: [UInt8], context: ChannelHandlerContext) {
         var buffer = context.channel.allocator.buffer(capacity: 64)
         Frame.write(kind, payload, in: dialect, to: &buffer)
         context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
@@ -183,7 +183,7 @@ final class PeerHandler: ChannelInboundHandler {
         failed(reason)
         // The other side shows the reason to its operator.
         if peer == nil, dialect.hasProofs {
-            write(.refusal, Array(reason.utf8.prefix(Greeting.refusalBytesMax)), context)
+            write(.refusal, Array(reason.utf8.prefix(Greeting.refusalBytesMax)), context: context)
         }
         context.close(promise: nil)
     }

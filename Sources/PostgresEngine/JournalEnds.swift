@@ -28,7 +28,7 @@ extension PostgresEngine {
     private static let lossKey = "loss"
 
     func lossSeen(_ connection: PostgresConnection) throws(Fault) -> UInt64 {
-        guard let value = try get(.setting, PostgresEngine.lossKey, connection) else { return 0 }
+        guard let value = try get(.setting, PostgresEngine.lossKey, connection: connection) else { return 0 }
         var reader = ByteReader(value)
         guard let seen = try? reader.u64() else {
             throw .engine(.corrupt("the database's note of a loss cannot be read"))
@@ -54,7 +54,7 @@ extension PostgresEngine {
             "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8")
         var value = ByteWriter()
         value.u64(try reply.uint(0, 0))
-        try put(.setting, PostgresEngine.lossKey, value.bytes, connection)
+        try put(.setting, PostgresEngine.lossKey, value: value.bytes, connection: connection)
     }
 
     /// All records may be trimmed; the floor still tells how far a journal had come.

@@ -7,13 +7,13 @@ import Model
 extension PostgresEngine {
     public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
         try PostgresEngine.check(key: key, value: value)
-        try ask { connection throws(Fault) in try put(table, key, value, connection) }
+        try ask { connection throws(Fault) in try put(table, key, value: value, connection: connection) }
     }
 
     func put(
-        _ table: CatalogTable, _ key: String, _ value: [UInt8], _ connection: PostgresConnection
+        _ table: CatalogTable, _ key: String, value: [UInt8], connection: PostgresConnection
     ) throws(Fault) {
-        let sealed = PostgresEngine.seal(table.rawValue, key, value)
+        let sealed = PostgresEngine.seal(table.rawValue, key, value: value)
         _ = try connection.run(
             "INSERT INTO tidecast.\(table.rawValue) (key, value) VALUES ($1::text, $2::bytea)"
                 + " ON CONFLICT (key) DO UPDATE SET value = excluded.value", [.text(key), .bytes(sealed)])
@@ -25,21 +25,21 @@ extension PostgresEngine {
         _ table: CatalogTable, key: String, value: [UInt8]
     ) throws(EngineError) -> [UInt8] {
         try PostgresEngine.check(key: key, value: value)
-        let sealed = PostgresEngine.seal(table.rawValue, key, value)
+        let sealed = PostgresEngine.seal(table.rawValue, key, value: value)
         return try ask { connection throws(Fault) in
             let reply = try connection.run(
                 "INSERT INTO tidecast.\(table.rawValue) AS t (key, value) VALUES ($1::text, $2::bytea)"
                     + " ON CONFLICT (key) DO UPDATE SET value = t.value RETURNING t.value",
                 [.text(key), .bytes(sealed)])
             guard reply.count == 1 else { throw .engine(.corrupt("the \(table.rawValue) \(key) vanished")) }
-            return try PostgresEngine.unseal(table.rawValue, key, try reply.bytes(0, 0))
+            return try PostgresEngine.unseal(table.rawValue, key, sealed: try reply.bytes(0, 0))
         }
     }
 
     public func change(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) -> Bool {
         try EngineRules.check(step, writes)
         func sealed(_ key: String, _ value: [UInt8]) -> [UInt8] {
-            PostgresEngine.seal(CatalogTable.setting.rawValue, key, value)
+            PostgresEngine.seal(CatalogTable.setting.rawValue, key, value: value)
         }
         var parameters = [
             Parameter.text(step.key), step.from.map { .bytes(sealed(step.key, $0)) } ?? .null,
@@ -50,7 +50,7 @@ extension PostgresEngine {
             for entry in puts { try PostgresEngine.check(key: entry.key, value: entry.value) }
             parameters += [
                 .texts(puts.map(\.key)),
-                .byteStrings(puts.map { PostgresEngine.seal(table.rawValue, $0.key, $0.value) }),
+                .byteStrings(puts.map { PostgresEngine.seal(table.rawValue, $0.key, value: $0.value) }),
                 .texts(writes.removals(table).filter { !$0.utf8.contains(0) }),
             ]
         }
@@ -71,15 +71,14 @@ extension PostgresEngine {
 
     public func get(_ table: CatalogTable, key: String) throws(EngineError) -> [UInt8]? {
         guard !key.utf8.contains(0) else { return nil }
-        return try ask { connection throws(Fault) in try get(table, key, connection) }
+        return try ask { connection throws(Fault) in try get(table, key, connection: connection) }
     }
 
-    func get(_ table: CatalogTable, _ key: String, _ connection: PostgresConnection) throws(Fault) -> [UInt8]?
-    {
+    func get(_ table: CatalogTable, _ key: String, connection: PostgresConnection) throws(Fault) -> [UInt8]? {
         let reply = try connection.run(
             "SELECT value FROM tidecast.\(table.rawValue) WHERE key = $1::text", [.text(key)])
         guard reply.count == 1 else { return nil }
-        return try PostgresEngine.unseal(table.rawValue, key, try reply.bytes(0, 0))
+        return try PostgresEngine.unseal(table.rawValue, key, sealed: try reply.bytes(0, 0))
     }
 
     public func remove(_ table: CatalogTable, key: String) throws(EngineError) {
@@ -96,29 +95,29 @@ extension PostgresEngine {
             var entries: [CatalogEntry] = []
             for index in reply.rows {
                 let key = try reply.text(index, 0)
-                let value = try PostgresEngine.unseal(table.rawValue, key, try reply.bytes(index, 1))
+                let value = try PostgresEngine.unseal(table.rawValue, key, sealed: try reply.bytes(index, 1))
                 entries.append(CatalogEntry(key: key, value: value))
             }
             return entries
         }
     }
 
-    static func seal(_ table: String, _ key: String, _ value: [UInt8]) -> [UInt8] {
+    static func seal(_ table: String, _ key: String, value: [UInt8]) -> [UInt8] {
         var sealed = ByteWriter(capacity: 8 + value.count)
-        sealed.u64(checksum(table, key, value[...]))
+        sealed.u64(checksum(table, key, value: value[...]))
         sealed.raw(value)
         return sealed.bytes
     }
 
-    static func unseal(_ table: String, _ key: String, _ sealed: [UInt8]) throws(Fault) -> [UInt8] {
+    static func unseal(_ table: String, _ key: String, sealed: [UInt8]) throws(Fault) -> [UInt8] {
         var reader = ByteReader(sealed)
-        guard let sum = try? reader.u64(), sum == checksum(table, key, sealed[8...]) else {
+        guard let sum = try? reader.u64(), sum == checksum(table, key, value: sealed[8...]) else {
             throw .engine(.corrupt("the \(table) \(key) is damaged"))
         }
         return Array(sealed[8...])
     }
 
-    private static func checksum(_ table: String, _ key: String, _ value: ArraySlice<UInt8>) -> UInt64 {
+    private static func checksum(_ table: String, _ key: String, value: ArraySlice<UInt8>) -> UInt64 {
         let seed = Checksum.of(Array("\(table)/\(key)".utf8))
         return value.withUnsafeBytes { Checksum.of($0, seed: seed) }
     }

@@ -72,7 +72,7 @@ extension PostgresEngine {
 
     public func createPartitions(count: Int, histories: [History]) throws(EngineError) {
         try ask { connection throws(Fault) in
-            if try hasPartitions(count, histories, connection) { return }
+            if try hasPartitions(count, histories, connection: connection) { return }
             // One statement: of two processes at once, the one that makes the first row makes all rows.
             _ = try connection.run(
                 """
@@ -91,14 +91,14 @@ extension PostgresEngine {
                     .ints(histories.map { Int64(bitPattern: $0.rawValue) }),
                     .int(Int64(options.share.count)), .int(Int64(options.share.number)),
                 ])
-            guard try hasPartitions(count, histories, connection) else {
+            guard try hasPartitions(count, histories, connection: connection) else {
                 throw .engine(.refused("the partitions were not made: try again"))
             }
         }
     }
 
     private func hasPartitions(
-        _ count: Int, _ histories: [History], _ connection: PostgresConnection
+        _ count: Int, _ histories: [History], connection: PostgresConnection
     ) throws(Fault) -> Bool {
         let rows = Int(try connection.run("SELECT count(*) FROM tidecast.partition").int(0, 0))
         let share = options.share

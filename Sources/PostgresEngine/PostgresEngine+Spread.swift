@@ -90,7 +90,7 @@ extension PostgresEngine {
     func checkIdentity(_ connection: PostgresConnection) throws(Fault) {
         guard let identity = options.identity else { return }
         var found: DatabaseIdentity?
-        if let value = try get(.setting, DatabaseIdentity.key, connection) {
+        if let value = try get(.setting, DatabaseIdentity.key, connection: connection) {
             do throws(EngineError) {
                 found = try DatabaseIdentity(decoding: value)
             } catch {

@@ -64,7 +64,7 @@ final class Reply {
     }
 
     func withBytes<Result>(
-        _ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) throws(Fault) -> Result
+        _ row: Int, _ column: Int, body: (UnsafeRawBufferPointer) throws(Fault) -> Result
     ) throws(Fault) -> Result {
         let length = PQgetlength(result, Int32(clamping: row), Int32(clamping: column))
         let start = PQgetvalue(result, Int32(clamping: row), Int32(clamping: column))

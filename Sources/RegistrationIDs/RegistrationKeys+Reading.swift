@@ -8,8 +8,10 @@ extension RegistrationKeys {
     public func decipher(_ text: UnsafeBufferPointer<UInt8>) -> Result<Registration, RegistrationError> {
         guard let form = IDForm(text) else { return .failure(.malformed) }
         for key in keys {
-            let block = RegistrationKeys.block(key.decipher, form.high, form.low)
-            if let result = RegistrationKeys.registration(block.high, block.low, key.key, form.suffix) {
+            let block = RegistrationKeys.block(key.decipher, form.high, low: form.low)
+            if let result = RegistrationKeys.registration(
+                block.high, block.low, key: key.key, suffix: form.suffix)
+            {
                 return result
             }
         }
@@ -47,7 +49,8 @@ extension RegistrationKeys {
             for number in scratch.places.indices {
                 let high = UInt64(bigEndian: scratch.output[2 * number])
                 let low = UInt64(bigEndian: scratch.output[2 * number + 1])
-                let read = RegistrationKeys.registration(high, low, key.key, scratch.suffixes[number])
+                let read = RegistrationKeys.registration(
+                    high, low, key: key.key, suffix: scratch.suffixes[number])
                 if let read {
                     results[scratch.places[number]] = read
                 } else {
@@ -73,7 +76,7 @@ extension RegistrationKeys {
 
     /// `nil` where the zeros are missing: the key does not fit. A wrong key fits by chance once in 2^40.
     private static func registration(
-        _ high: UInt64, _ low: UInt64, _ key: RegistrationKey, _ suffix: DeviceMAC?
+        _ high: UInt64, _ low: UInt64, key: RegistrationKey, suffix: DeviceMAC?
     ) -> Result<Registration, RegistrationError>? {
         guard low & 0xFF_FFFF_FFFF == 0 else { return nil }
         if key.isRetired { return .failure(.retiredKey) }

@@ -116,7 +116,7 @@ public final class RegistrationKeys {
         return context
     }
 
-    static func block(_ context: OpaquePointer, _ high: UInt64, _ low: UInt64) -> (
+    static func block(_ context: OpaquePointer, _ high: UInt64, low: UInt64) -> (
         high: UInt64, low: UInt64
     ) {
         var input = (high.bigEndian, low.bigEndian)
@@ -140,10 +140,10 @@ public final class RegistrationKeys {
             UInt64(registration.partition.rawValue) << 52 | UInt64(registration.index.rawValue) << 24
             | UInt64(registration.project.rawValue)
         let low = UInt64(registration.nonce & 0xFF_FFFF) << 40
-        let block = RegistrationKeys.block(newest.encipher, high, low)
+        let block = RegistrationKeys.block(newest.encipher, high, low: low)
         var out: [UInt8] = []
         out.reserveCapacity(RegistrationKeys.fidLength)
-        RegistrationKeys.append132(0b0111, block.high, block.low, to: &out)
+        RegistrationKeys.append132(0b0111, block.high, low: block.low, to: &out)
         return out
     }
 
@@ -152,7 +152,7 @@ public final class RegistrationKeys {
         var out = fid(registration)
         out.append(UInt8(ascii: ":"))
         if let proof = tokenProof(secret: secret, key: newest.key.number) {
-            RegistrationKeys.append132(0, proof.high, proof.low, to: &out)
+            RegistrationKeys.append132(0, proof.high, low: proof.low, to: &out)
         }
         return out
     }
@@ -161,7 +161,7 @@ public final class RegistrationKeys {
     public func credential(secret: UInt64) -> [UInt8] {
         var out: [UInt8] = []
         if let proof = credentialProof(secret: secret, key: newest.key.number) {
-            RegistrationKeys.append132(0, proof.high, proof.low, to: &out)
+            RegistrationKeys.append132(0, proof.high, low: proof.low, to: &out)
         }
         return out
     }
@@ -172,23 +172,23 @@ public final class RegistrationKeys {
     private static let credentialUse: UInt64 = 0x6372_6564_0000_0001
 
     public func tokenProof(secret: UInt64, key: UInt8) -> DeviceMAC? {
-        proof(secret, RegistrationKeys.tokenUse, key)
+        proof(secret, RegistrationKeys.tokenUse, number: key)
     }
 
     public func credentialProof(secret: UInt64, key: UInt8) -> DeviceMAC? {
-        proof(secret, RegistrationKeys.credentialUse, key)
+        proof(secret, RegistrationKeys.credentialUse, number: key)
     }
 
-    private func proof(_ secret: UInt64, _ use: UInt64, _ number: UInt8) -> DeviceMAC? {
+    private func proof(_ secret: UInt64, _ use: UInt64, number: UInt8) -> DeviceMAC? {
         guard let key = keys.first(where: { $0.key.number == number }) else { return nil }
-        let block = RegistrationKeys.block(key.proofs, secret, use)
+        let block = RegistrationKeys.block(key.proofs, secret, low: use)
         return DeviceMAC(high: block.high, low: block.low)
     }
 
     // MARK: 132 bits
 
     /// Writes 132 bits as 22 characters: 4 bits of head, then 128.
-    private static func append132(_ head: UInt8, _ high: UInt64, _ low: UInt64, to out: inout [UInt8]) {
+    private static func append132(_ head: UInt8, _ high: UInt64, low: UInt64, to out: inout [UInt8]) {
         out.append(Base64URL.character(head << 2 | UInt8(high >> 62)))
         var rest = (high << 2 | low >> 62, low << 2)
         for _ in 0..<21 {

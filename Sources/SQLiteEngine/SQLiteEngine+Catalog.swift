@@ -7,13 +7,13 @@ import Model
 extension SQLiteEngine {
     public func put(_ table: CatalogTable, key: String, value: [UInt8]) throws(EngineError) {
         try EngineRules.check(key: key, value: value)
-        try database.transaction { () throws(EngineError) in try store(table, key, value) }
+        try database.transaction { () throws(EngineError) in try store(table, key, value: value) }
     }
 
     /// Inside a transaction only.
-    private func store(_ table: CatalogTable, _ key: String, _ value: [UInt8]) throws(EngineError) {
+    private func store(_ table: CatalogTable, _ key: String, value: [UInt8]) throws(EngineError) {
         var stored = ByteWriter(capacity: 8 + value.count)
-        stored.u64(SQLiteEngine.checksum(table, key, value[...]))
+        stored.u64(SQLiteEngine.checksum(table, key, value: value[...]))
         stored.raw(value)
         try database.statement("INSERT OR REPLACE INTO \"\(table.rawValue)\" (key, value) VALUES (?1, ?2)")
             .bind(1, key).bind(2, stored.bytes).run()
@@ -30,7 +30,7 @@ extension SQLiteEngine {
         try EngineRules.check(key: key, value: value)
         return try database.transaction { () throws(EngineError) in
             if let known = try get(table, key: key) { return known }
-            try store(table, key, value)
+            try store(table, key, value: value)
             return value
         }
     }
@@ -40,9 +40,9 @@ extension SQLiteEngine {
         return try database.transaction { () throws(EngineError) in
             let standing = try get(.setting, key: step.key)
             guard standing == step.from || standing == step.to else { return false }
-            try store(.setting, step.key, step.to)
+            try store(.setting, step.key, value: step.to)
             for table in CatalogTable.allCases {
-                for entry in writes.puts(table) { try store(table, entry.key, entry.value) }
+                for entry in writes.puts(table) { try store(table, entry.key, value: entry.value) }
                 for key in writes.removals(table) { try erase(table, key) }
             }
             return true
@@ -54,7 +54,7 @@ extension SQLiteEngine {
         statement.bind(1, key)
         defer { statement.reset() }
         guard try statement.step() else { return nil }
-        return try SQLiteEngine.open(table, key, statement.bytes(0))
+        return try SQLiteEngine.open(table, key, stored: statement.bytes(0))
     }
 
     public func remove(_ table: CatalogTable, key: String) throws(EngineError) {
@@ -68,22 +68,22 @@ extension SQLiteEngine {
         while try statement.step() {
             let key = statement.text(0)
             entries.append(
-                CatalogEntry(key: key, value: try SQLiteEngine.open(table, key, statement.bytes(1))))
+                CatalogEntry(key: key, value: try SQLiteEngine.open(table, key, stored: statement.bytes(1))))
         }
         return entries
     }
 
-    private static func open(_ table: CatalogTable, _ key: String, _ stored: [UInt8]) throws(EngineError)
+    private static func open(_ table: CatalogTable, _ key: String, stored: [UInt8]) throws(EngineError)
         -> [UInt8]
     {
         var reader = ByteReader(stored)
-        guard let sum = try? reader.u64(), sum == checksum(table, key, stored[8...]) else {
+        guard let sum = try? reader.u64(), sum == checksum(table, key, value: stored[8...]) else {
             throw .corrupt("the \(table.rawValue) \(key) is damaged")
         }
         return Array(stored[8...])
     }
 
-    private static func checksum(_ table: CatalogTable, _ key: String, _ value: ArraySlice<UInt8>) -> UInt64 {
+    private static func checksum(_ table: CatalogTable, _ key: String, value: ArraySlice<UInt8>) -> UInt64 {
         let seed = Checksum.of(Array("\(table.rawValue)/\(key)".utf8))
         return value.withUnsafeBytes { Checksum.of($0, seed: seed) }
     }

@@ -33,9 +33,9 @@ extension SQLiteEngine {
         try EngineRules.check(part)
         // Checked before the work, and again with the row.
         guard try isAlive(session), try partitionRow(partition).owner == session else { throw .fenced }
-        var upload = try self.upload(of: part, partition, covering, session)
+        var upload = try self.upload(of: part, partition, covering, session: session)
         do throws(EngineError) {
-            try write(part, &upload, partition)
+            try write(part, &upload, partition: partition)
         } catch {
             uploads[partition] = upload
             forget(partition)
@@ -46,12 +46,12 @@ extension SQLiteEngine {
         guard part.end != nil else { return upload.number }
         uploads[partition] = nil
         Failpoint.reach("snapshot.renamed")
-        try name(upload, partition, session)
+        try name(upload, partition, session: session)
         return upload.number
     }
 
     private func upload(
-        of part: SnapshotPart, _ partition: PartitionID, _ covering: Sequence, _ session: SessionID
+        of part: SnapshotPart, _ partition: PartitionID, _ covering: Sequence, session: SessionID
     ) throws(EngineError) -> Upload {
         if part.number == 0 {
             forget(partition)
@@ -73,7 +73,7 @@ extension SQLiteEngine {
     /// Each part stands behind its length. Behind the last stand a zero, the length of all parts and their
     /// digest.
     private func write(
-        _ part: SnapshotPart, _ upload: inout Upload, _ partition: PartitionID
+        _ part: SnapshotPart, _ upload: inout Upload, partition: PartitionID
     ) throws(EngineError) {
         let aside = snapshotFolder + "/" + upload.aside
         var bytes = ByteWriter(capacity: part.bytes.count + 64)
@@ -106,7 +106,7 @@ extension SQLiteEngine {
 
     /// Names the file in a row, so that the snapshot counts, and drops snapshots beyond the number to keep.
     private func name(
-        _ upload: Upload, _ partition: PartitionID, _ session: SessionID
+        _ upload: Upload, _ partition: PartitionID, session: SessionID
     ) throws(EngineError) {
         let (covering, name) = (upload.covering, upload.name)
         let dropped = try database.transaction { () throws(EngineError) in

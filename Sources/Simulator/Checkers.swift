@@ -68,13 +68,13 @@ public struct Checkers {
             + notLate() + notAfterTheEnd() + notDroppedLightly()
     }
 
-    private func state(_ device: Int, _ topic: Int, _ from: UInt64, _ to: UInt64) -> SubscriptionView.State {
+    private func state(_ device: Int, _ topic: Int, from: UInt64, to: UInt64) -> SubscriptionView.State {
         views[device]?[topic]?.during(from, to) ?? .no
     }
 
     /// Whether the device was certainly subscribed for all that time.
     func isSubscribed(_ device: Int, _ topic: Int, from: UInt64, to: UInt64) -> Bool {
-        state(device, topic, from, to) == .yes
+        state(device, topic, from: from, to: to) == .yes
     }
 
     /// G1: an acknowledged subscribe or unsubscribe is never lost, nor undone.
@@ -83,7 +83,7 @@ public struct Checkers {
         for (device, topics) in views where history.gone[device] == nil {
             for (topic, _) in topics {
                 let isMember = history.final[device]?.contains(topic) ?? false
-                switch state(device, topic, .max, .max) {
+                switch state(device, topic, from: .max, to: .max) {
                 case .yes where !isMember:
                     found.append(
                         Violation(guarantee: "G1", description: "device \(device) lost topic \(topic)"))
@@ -97,14 +97,14 @@ public struct Checkers {
         return found
     }
 
-    private func entitled(_ device: Int, _ target: History.Send.Target, _ from: UInt64, _ to: UInt64)
+    private func entitled(_ device: Int, _ target: History.Send.Target, from: UInt64, to: UInt64)
         -> SubscriptionView.State
     {
         switch target {
         case .device(let only): return only == device ? .yes : .no
-        case .topic(let topic): return state(device, topic, from, to)
+        case .topic(let topic): return state(device, topic, from: from, to: to)
         case .butNot(let wanted, let other):
-            switch (state(device, wanted, from, to), state(device, other, from, to)) {
+            switch (state(device, wanted, from: from, to: to), state(device, other, from: from, to: to)) {
             case (.yes, .no): return .yes
             case (.no, _), (_, .yes): return .no
             default: return .open
@@ -127,7 +127,7 @@ public struct Checkers {
             var until = at
             if case .butNot = send.target { until = at + Checkers.resolution }
             for device in history.final.keys where send.began >= history.told[device] ?? 0 {
-                guard entitled(device, send.target, send.began, until) == .yes else { continue }
+                guard entitled(device, send.target, from: send.began, to: until) == .yes else { continue }
                 if !(got[device]?.contains(send.message) ?? false) {
                     found.append(
                         Violation(
@@ -211,7 +211,7 @@ public struct Checkers {
                 continue
             }
             // The send was accepted at some moment between its beginning and this delivery.
-            if entitled(delivery.device, send.target, send.began, delivery.at) == .no {
+            if entitled(delivery.device, send.target, from: send.began, to: delivery.at) == .no {
                 found.append(
                     Violation(
                         guarantee: "G3",
@@ -246,7 +246,9 @@ public struct Checkers {
         var found: [Violation] = []
         for telling in history.tellings {
             let before = history.sends.filter { $0.began < telling.at }
-            let mine = before.filter { entitled(telling.device, $0.target, $0.began, telling.at) != .no }
+            let mine = before.filter {
+                entitled(telling.device, $0.target, from: $0.began, to: telling.at) != .no
+            }
             guard mine.count < rules.waitingMax, let project = mine.first?.project ?? before.first?.project
             else { continue }
             let bytes = before.reduce(0) { $0 + ($1.project == project ? $1.bytes : 0) }

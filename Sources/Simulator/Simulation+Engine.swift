@@ -14,7 +14,7 @@ extension Simulation {
         case unknown(isIn: Bool)
     }
 
-    func append(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8]) {
+    func append(_ id: PartitionID, _ sequence: Sequence, body: [UInt8]) {
         let number = Int(id.rawValue)
         if body.count > options.recordBytesLimit {
             broken = "record \(sequence.rawValue) of partition \(number) has \(body.count) bytes"
@@ -38,10 +38,10 @@ extension Simulation {
         schedule(.appended(id, incarnation: machineNumbers[number], sequence, body, fate), in: at - now)
     }
 
-    func finishAppend(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8], _ fate: Fate) {
+    func finishAppend(_ id: PartitionID, _ sequence: Sequence, body: [UInt8], fate: Fate) {
         switch fate {
         case .durable:
-            record(Int(id.rawValue), sequence, body)
+            record(Int(id.rawValue), sequence, body: body)
             feed(id, .appended(sequence))
         case .refused(let time):
             feed(id, .postponed("a fault"))
@@ -50,13 +50,13 @@ extension Simulation {
                 in: time
             )
         case .unknown(let isIn):
-            if isIn { record(Int(id.rawValue), sequence, body) }
+            if isIn { record(Int(id.rawValue), sequence, body: body) }
             lose(id, mayHaveAppended: true)
         }
     }
 
     /// Reads the bodies of records, until they have `bytesMax` bytes together.
-    func bodies(_ id: PartitionID, _ sequences: [Sequence], _ bytesMax: Int) -> RecordBodies {
+    func bodies(_ id: PartitionID, _ sequences: [Sequence], bytesMax: Int) -> RecordBodies {
         var read = RecordBodies(records: [], through: sequences.max() ?? .zero)
         var bytes = 0
         for record in journal[Int(id.rawValue)] where sequences.contains(record.sequence) {
@@ -71,7 +71,7 @@ extension Simulation {
 
     /// Stores a part of a snapshot, which counts when its last part is there. A machine that was lost
     /// meanwhile may have had its snapshot written, so the two newest are kept. Sometimes the disk is full.
-    func store(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {
+    func store(_ id: PartitionID, _ covering: Sequence, part: SnapshotPart, token: UInt64) {
         if !isHealing, random.next(upperBound: UInt64(100)) < options.refusedPercent {
             return feed(id, .snapshotFailed(token: token))
         }
@@ -86,7 +86,7 @@ extension Simulation {
     }
 
     /// Trims as engines do: never past what the older of two snapshots covers.
-    func trim(_ number: Int, _ below: Sequence, _ keeping: [Sequence]) {
+    func trim(_ number: Int, _ below: Sequence, keeping: [Sequence]) {
         guard snapshots[number].count == 2 else { return }
         var limit = min(below, snapshots[number][1].covering)
         #if DEBUG

@@ -173,10 +173,13 @@ public final class Simulation {
         switch event {
         case .partition(let id, let event): feed(id, event)
         case .appended(let id, let incarnation, let sequence, let body, let fate):
-            if machineNumbers[Int(id.rawValue)] == incarnation { finishAppend(id, sequence, body, fate) }
+            if machineNumbers[Int(id.rawValue)] == incarnation {
+                finishAppend(id, sequence, body: body, fate: fate)
+            }
         case .recovered(let id, let incarnation):
             if machineNumbers[Int(id.rawValue)] == incarnation { recover(id) }
-        case .snapshot(let id, let covering, let part, let token): store(id, covering, part, token)
+        case .snapshot(let id, let covering, let part, let token):
+            store(id, covering, part: part, token: token)
         case .frame(let from, let frame): receive(frame, from)
         case .operate(let client): operate(client)
         case .listen(let device): listen(device)
@@ -234,7 +237,7 @@ public final class Simulation {
             guard let partition = replayed(number, names: names) else { return }
             let body = Partition.barrier(session: SessionID(incarnation), epoch: Epoch(incarnation))
             let sequence = partition.applied.next
-            record(number, sequence, body)
+            record(number, sequence, body: body)
             do { try partition.replay(sequence, body) } catch { preconditionFailure("a barrier folds") }
             partitions.append(partition)
             machineNumbers[number] += 1
@@ -246,7 +249,7 @@ public final class Simulation {
         }
     }
 
-    func record(_ number: Int, _ sequence: Sequence, _ body: [UInt8]) {
+    func record(_ number: Int, _ sequence: Sequence, body: [UInt8]) {
         journal[number].append((sequence, body))
         past[number].append((sequence, body))
     }
@@ -293,7 +296,7 @@ public final class Simulation {
                 else { continue }
                 if case .refused = fate { break }
                 if random.next(upperBound: UInt64(2)) == 0 { break }
-                record(number, sequence, body)
+                record(number, sequence, body: body)
             }
         }
         let unanswered = lost.sorted { $0.key < $1.key }
@@ -320,17 +323,17 @@ public final class Simulation {
         for effect in effects {
             switch effect {
             case .append(let sequence, let body):
-                append(id, sequence, body)
+                append(id, sequence, body: body)
             case .confirm(let token):
                 schedule(.partition(id, .confirmed(token)), in: random.next(upperBound: 1_000_000))
             case .readRecords(let sequences, let bytesMax, let token):
-                let read = bodies(id, sequences, bytesMax)
+                let read = bodies(id, sequences, bytesMax: bytesMax)
                 schedule(.partition(id, .records(read, token: token)), in: random.next(upperBound: 3_000_000))
             case .writeSnapshot(let covering, let part, let token):
                 schedule(
                     .snapshot(id, covering: covering, part, token: token),
                     in: random.next(upperBound: 20_000_000))
-            case .trim(let below, let keeping): trim(Int(id.rawValue), below, keeping)
+            case .trim(let below, let keeping): trim(Int(id.rawValue), below, keeping: keeping)
             case .wake(let at):
                 schedule(.partition(id, .woke(at)), in: at.since(MonotonicTime(nanoseconds: now)))
             case .reply(let request, let reply): answer(request.number, reply.value)

@@ -66,7 +66,7 @@ public final class PeerTLS: Sendable {
         self.files = files
         self.node = node
         let watch = CertificateWatch(read: files.stamps)
-        state = Mutex(try PeerTLS.read(files, node, watch))
+        state = Mutex(try PeerTLS.read(files, node, watch: watch))
     }
 
     /// The context for connections that begin now.
@@ -77,7 +77,7 @@ public final class PeerTLS: Sendable {
     public var notAfter: Int64 { state.withLock { $0.notAfter } }
 
     private static func read(
-        _ files: PeerFiles, _ node: String, _ watch: CertificateWatch
+        _ files: PeerFiles, _ node: String, watch: CertificateWatch
     ) throws(TLSError) -> State {
         let pair = try CertificatePair(files.certificate)
         let authority = try PEMFile.contents(of: files.authority)
@@ -108,7 +108,7 @@ public final class PeerTLS: Sendable {
             }
             do throws(TLSError) {
                 if let mistake = mistake(files.certificate.key) { throw TLSError(description: mistake) }
-                let next = try PeerTLS.read(files, node, state.watch)
+                let next = try PeerTLS.read(files, node, watch: state.watch)
                 let isNew = next.digest != state.digest
                 if isNew { state = next }
                 guard isNew || isAsked else { return nil }

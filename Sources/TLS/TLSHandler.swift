@@ -55,12 +55,12 @@ public final class TLSHandler: ChannelDuplexHandler {
     public convenience init?(
         _ tls: ServerTLS, established: @escaping (ChannelHandlerContext, String) throws -> Bool
     ) {
-        self.init(tls.connection(), .server, kept: tls, established)
+        self.init(tls.connection(), .server, kept: tls, established: established)
     }
 
     private init?(
         _ ssl: OpaquePointer?, _ side: Side, kept: AnyObject,
-        _ established: @escaping (ChannelHandlerContext, String) throws -> Bool
+        established: @escaping (ChannelHandlerContext, String) throws -> Bool
     ) {
         guard let ssl else { return nil }
         let (incoming, outgoing) = (BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()))

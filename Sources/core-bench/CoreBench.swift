@@ -131,7 +131,7 @@ func cpu() -> Double {
     return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
 }
 
-func measure(_ name: String, _ operations: Int, _ body: () -> Void) {
+func measure(_ name: String, _ operations: Int, body: () -> Void) {
     let before = cpu()
     body()
     let each = (cpu() - before) / Double(operations) * 1e9

@@ -40,7 +40,7 @@ enum FuzzedFrames {
             bytes[start + 4] = dialect.version
             var whole = ByteBuffer(bytes: bytes[start..<end])
             let stored = whole.getBytes(at: Frame.headerBytes, length: end - start - Frame.headerBytes) ?? []
-            let sum = Checksum.of(stored, seed: Frame.seed(dialect, whole, 0))
+            let sum = Checksum.of(stored, seed: Frame.seed(dialect, whole, start: 0))
             whole.setInteger(sum, at: 8, endianness: .little)
             bytes.replaceSubrange(start..<end, with: whole.readableBytesView)
             start = end

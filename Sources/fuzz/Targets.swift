@@ -32,7 +32,7 @@ enum Targets {
         guard let choice = input.first else { return }
         let bytes = Array(input.dropFirst())
         switch choice % 12 {
-        case 0: route(.post, "/v1/projects/p/messages:send", bytes)
+        case 0: route(.post, "/v1/projects/p/messages:send", body: bytes)
         case 1: _ = try? Condition.parse(bytes)
         case 2: _ = api.keys.decipher(bytes)
         case 3: _ = try? RecordCodec.decode(bytes)
@@ -41,7 +41,7 @@ enum Targets {
         case 6:
             route(
                 .post, "/token",
-                Array("grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=".utf8) + bytes)
+                body: Array("grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=".utf8) + bytes)
         case 7: gossip(bytes)
         case 8:
             peer(bytes)
@@ -77,7 +77,7 @@ enum Targets {
         machine.handle(.woke, now: now.advanced(by: .seconds(9)), into: &effects)
     }
 
-    private static func route(_ method: HTTPMethod, _ path: String, _ body: [UInt8]) {
+    private static func route(_ method: HTTPMethod, _ path: String, body: [UInt8]) {
         var fields = HTTPFields()
         fields.append(name: "authorization".utf8, value: "Bearer owner".utf8)
         let request = HTTPRequest(method: method, target: Array(path.utf8), fields: fields, body: body)

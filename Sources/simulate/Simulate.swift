@@ -128,7 +128,7 @@ struct Simulate {
             if isVerbose { print("seed \(seed): \(draw)\n  \(simulation.summary)") }
             guard !violations.isEmpty else { continue }
             unclean.append(seed)
-            tell(draw, simulation, history, violations)
+            tell(draw, simulation, history: history, violations: violations)
         }
         let cpu = Double(clock() - began) / Double(CLOCKS_PER_SEC)
         print("\(seeds.count - unclean.count) of \(seeds.count) seeds clean")
@@ -152,7 +152,7 @@ struct Simulate {
     }
 
     private func tell(
-        _ draw: SwarmDraw, _ simulation: ClusterSimulation, _ history: History, _ violations: [Violation]
+        _ draw: SwarmDraw, _ simulation: ClusterSimulation, history: History, violations: [Violation]
     ) {
         print("seed \(draw.seed) draws \(draw)")
         print("  \(simulation.summary)")
@@ -166,7 +166,7 @@ struct Simulate {
     private func shrink(_ seed: UInt64) -> Bool {
         let smallest = SwarmDraw(seed: seed).shrunk({ print("still: \($0)") })
         let (simulation, history, violations) = run(smallest)
-        tell(smallest, simulation, history, violations)
+        tell(smallest, simulation, history: history, violations: violations)
         return violations.isEmpty
     }
 }

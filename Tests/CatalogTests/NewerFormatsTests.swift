@@ -27,7 +27,7 @@ import Testing
         let account = try #require(
             ServiceAccountFile.make(project: project, tokenURI: "https://x/token", key: key))
         Catalog.put(project, ["sends": 9], to: &writes)
-        Catalog.put(account, project.number, "https://x/token", to: &writes)
+        Catalog.put(account, project.number, tokenURI: "https://x/token", to: &writes)
         Catalog.put(keyHash: "a", .device, project.number, to: &writes)
         Catalog.put(keyHash: "b", .bearer, project.number, to: &writes)
         Catalog.putBirth(project.number, Epoch(3), to: &writes)

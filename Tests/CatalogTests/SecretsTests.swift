@@ -51,49 +51,50 @@ private func sentence(_ body: () throws -> Void) -> String {
     func opens() throws {
         let (one, other) = (try SecretsKeys.make(), try SecretsKeys.make())
         let vault = Vault(try keys(one))
-        let sealed = try vault.seal(secret, .key, "1")
+        let sealed = try vault.seal(secret, .key, row: "1")
         #expect(Vault.isSealed(sealed) && vault.isCurrent(sealed))
-        #expect(try vault.open(sealed, .key, "1") == secret)
+        #expect(try vault.open(sealed, .key, row: "1") == secret)
         // No two sealed values are alike, and no part of the secret shows.
-        #expect(try vault.seal(secret, .key, "1") != sealed)
+        #expect(try vault.seal(secret, .key, row: "1") != sealed)
         #expect(!sealed.indices.dropLast(8).contains { Array(sealed[$0..<$0 + 8]) == Array(secret[0..<8]) })
         for (table, row) in [(CatalogTable.key, "2"), (.setting, "1")] {
-            #expect(sentence { _ = try vault.open(sealed, table, row) }.contains("is damaged"))
+            #expect(sentence { _ = try vault.open(sealed, table, row: row) }.contains("is damaged"))
         }
         let newer = Vault(try keys(other, one))
-        #expect(try newer.open(sealed, .key, "1") == secret && !newer.isCurrent(sealed))
-        let wrong = sentence { _ = try Vault(try keys(other)).open(sealed, .key, "1") }
+        #expect(try newer.open(sealed, .key, row: "1") == secret && !newer.isCurrent(sealed))
+        let wrong = sentence { _ = try Vault(try keys(other)).open(sealed, .key, row: "1") }
         #expect(wrong.contains("was given only") && wrong.contains("--secrets-key-file"))
-        let none = sentence { _ = try Vault.plain.open(sealed, .key, "1") }
+        let none = sentence { _ = try Vault.plain.open(sealed, .key, row: "1") }
         #expect(none.contains("was given none") && none.contains("TIDECAST_SECRETS_KEY"))
     }
 
     @Test("is not opened where it is damaged or from a newer build")
     func whatIsDamagedIsNotOpened() throws {
         let vault = Vault(try keys(try SecretsKeys.make()))
-        let sealed = try vault.seal(secret, .key, "1")
+        let sealed = try vault.seal(secret, .key, row: "1")
         for place in sealed.indices.dropFirst() {
             var changed = sealed
             changed[place] ^= 1
-            #expect(!sentence { _ = try vault.open(changed, .key, "1") }.isEmpty, "\(place)")
+            #expect(!sentence { _ = try vault.open(changed, .key, row: "1") }.isEmpty, "\(place)")
         }
         for count in 39..<sealed.count {
-            #expect(!sentence { _ = try vault.open(Array(sealed[..<count]), .key, "1") }.isEmpty, "\(count)")
+            #expect(
+                !sentence { _ = try vault.open(Array(sealed[..<count]), .key, row: "1") }.isEmpty, "\(count)")
         }
-        #expect(!sentence { _ = try vault.open(sealed + [0], .key, "1") }.isEmpty)
+        #expect(!sentence { _ = try vault.open(sealed + [0], .key, row: "1") }.isEmpty)
         var newer = sealed
         newer[1] = 2
-        #expect(sentence { _ = try vault.open(newer, .key, "1") }.contains("from a newer tidecast"))
+        #expect(sentence { _ = try vault.open(newer, .key, row: "1") }.contains("from a newer tidecast"))
     }
 
     @Test("stays plain where the operator names plain before the keys")
     func whatIsPlainStaysPlain() throws {
         let vault = Vault(try keys("plain", try SecretsKeys.make()))
-        #expect(try vault.seal(secret, .key, "1") == secret && vault.isCurrent(secret))
-        #expect(try vault.open(secret, .key, "1") == secret)
+        #expect(try vault.seal(secret, .key, row: "1") == secret && vault.isCurrent(secret))
+        #expect(try vault.open(secret, .key, row: "1") == secret)
         // A key that begins with the mark by chance is too short to be sealed.
         let chance = [0xE5] + [UInt8](repeating: 1, count: 31)
-        #expect(try Vault.plain.open(chance, .setting, "token-signing-key") == chance)
+        #expect(try Vault.plain.open(chance, .setting, row: "token-signing-key") == chance)
     }
 }
 
@@ -118,12 +119,14 @@ private func sentence(_ body: () throws -> Void) -> String {
             try Catalog.random(32), atOnce: false, now: WallTime(milliseconds: 1))
         try Catalog.put(draft.contents.signingKeys, .plain, to: &draft.writes)
         _ = try draft.commit()
-        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine, .plain) { try Catalog.random(32) }
+        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: .plain) {
+            try Catalog.random(32)
+        }
         return (engine, try Catalog.load(engine, .plain))
     }
 
     private func gossipKey(_ engine: MemoryEngine, _ vault: Vault) throws -> [UInt8] {
-        try Catalog.made(.setting, Catalog.gossipSetting, engine, vault) { [] }
+        try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: vault) { [] }
     }
 
     @Test("are sealed at the start, stay the same, and open under no other key")
@@ -153,7 +156,9 @@ private func sentence(_ body: () throws -> Void) -> String {
         let engine = MemoryEngine()
         let vault = Vault(try keys(try SecretsKeys.make()))
         _ = try Catalog.load(engine, vault)
-        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine, vault) { try Catalog.random(32) }
+        _ = try Catalog.made(.setting, Catalog.gossipSetting, engine: engine, vault: vault) {
+            try Catalog.random(32)
+        }
         var draft = try CatalogDraft(engine, vault)
         let now = WallTime(milliseconds: 1)
         try draft.contents.signingKeys.rotate(try Catalog.random(32), atOnce: true, now: now)

@@ -28,7 +28,7 @@ import Testing
     }
 
     private func looked(_ row: Row, _ batch: BatchID?) -> Appender.Event {
-        .looked(row.partition, row.sequence, batch)
+        .looked(row.partition, row.sequence, batch: batch)
     }
 
     @Test("puts records that come during a commit into the next")

@@ -36,7 +36,7 @@ import Testing
                 schedule.appended(outcome, batch, under: session, now: now)
             case .look(let partition, let sequence):
                 steps.append("look")
-                schedule.looked(partition, sequence, first)
+                schedule.looked(partition, sequence, batch: first)
             case .resolved(let resolved): steps.append("resolved \(resolved.count)")
             case .closed(let partition): steps.append("closed \(partition.rawValue)")
             case .pause(let nanoseconds): steps.append("pause \(nanoseconds / 1_000_000)")

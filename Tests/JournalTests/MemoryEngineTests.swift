@@ -108,7 +108,8 @@ import Testing
             harness.appender.on(.finished(outcome), now: harness.now, into: &harness.effects)
         case .look(let partition, let sequence):
             let found = try harness.engine.look(partition, sequence)
-            harness.appender.on(.looked(partition, sequence, found), now: harness.now, into: &harness.effects)
+            harness.appender.on(
+                .looked(partition, sequence, batch: found), now: harness.now, into: &harness.effects)
         case .closed(let partition): Issue.record("nobody gives partition \(partition) up")
         case .resolved(let list):
             for one in list {

@@ -11,11 +11,11 @@ import Testing
     @Test("a family has its help and type once, then its series by labels; names have prefix and unit")
     func families() {
         let registry = PrometheusRegistry()
-        registry.counter("sends", "Sends by outcome.", [("outcome", "refused")]).add(2)
-        registry.counter("sends", "Sends by outcome.", [("outcome", "accepted")]).add()
+        registry.counter("sends", "Sends by outcome.", labels: [("outcome", "refused")]).add(2)
+        registry.counter("sends", "Sends by outcome.", labels: [("outcome", "accepted")]).add()
         registry.gauge("streams", "Open streams.").set(7)
         registry.gauge("resident_memory_bytes", "Memory.") { 1.5 }
-        registry.info("build", "What runs.", [("version", "1.2")])
+        registry.info("build", "What runs.", labels: [("version", "1.2")])
         #expect(
             lines(registry) == [
                 "# HELP tidecast_build_info What runs.", "# TYPE tidecast_build_info gauge",
@@ -38,7 +38,7 @@ import Testing
     func histogram() throws {
         let registry = PrometheusRegistry()
         let scale = try #require(HistogramScale(bounds: [1_000_000, 2_500_000_000], divisor: 1_000_000_000))
-        let histogram = registry.histogram("wait_seconds", "Waiting.", scale, [("a", "b")])
+        let histogram = registry.histogram("wait_seconds", "Waiting.", scale: scale, labels: [("a", "b")])
         let cell = histogram.cell()
         cell.record(1_000_000)
         cell.record(1_000_001)
@@ -58,8 +58,10 @@ import Testing
     @Test("label values and help are escaped; names are made into what Prometheus allows")
     func escaping() {
         let registry = PrometheusRegistry()
-        registry.counter("a.b-c", "one\\two\nthree \"four\"", [("x-y", "q\"\\\n"), ("0", ""), ("__n", "ü")])
-            .add()
+        registry.counter(
+            "a.b-c", "one\\two\nthree \"four\"", labels: [("x-y", "q\"\\\n"), ("0", ""), ("__n", "ü")]
+        )
+        .add()
         let found = lines(registry).filter { $0.contains("a_b_c") }
         #expect(
             found == [
@@ -72,16 +74,16 @@ import Testing
     @Test("the same name and labels are the same instrument, in whatever order the labels come")
     func same() {
         let registry = PrometheusRegistry()
-        registry.counter("a", "", [("x", "1"), ("y", "2")]).add()
-        registry.counter("a", "", [("y", "2"), ("x", "1")]).add()
-        #expect(registry.counter("a_total", "", [("x", "1"), ("y", "2")]).value == 2)
+        registry.counter("a", "", labels: [("x", "1"), ("y", "2")]).add()
+        registry.counter("a", "", labels: [("y", "2"), ("x", "1")]).add()
+        #expect(registry.counter("a_total", "", labels: [("x", "1"), ("y", "2")]).value == 2)
     }
 
     @Test("series past the bound, and a name used for two types, are dropped and counted")
     func bounds() {
         let registry = PrometheusRegistry()
         for number in 0..<PrometheusRegistry.seriesCountMax + 10 {
-            registry.counter("many", "", [("n", "\(number)")]).add()
+            registry.counter("many", "", labels: [("n", "\(number)")]).add()
         }
         registry.gauge("many_total", "").set(1)
         let text = lines(registry)
@@ -107,7 +109,7 @@ import Testing
                 group.addTask {
                     let counter = registry.counter("hits", "")
                     let cell = counter.cell()
-                    let histogram = registry.histogram("sizes_bytes", "", .bytes)
+                    let histogram = registry.histogram("sizes_bytes", "", scale: .bytes)
                     let gauge = registry.gauge("level", "")
                     for _ in 0..<10_000 {
                         counter.add()
@@ -119,7 +121,7 @@ import Testing
             }
         }
         #expect(registry.counter("hits", "").value == 80_000)
-        #expect(registry.histogram("sizes_bytes", "", .bytes).contents.sum == 4_000_000)
+        #expect(registry.histogram("sizes_bytes", "", scale: .bytes).contents.sum == 4_000_000)
         #expect(registry.gauge("level", "").value == 40_000)
     }
 

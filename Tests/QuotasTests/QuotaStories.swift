@@ -155,9 +155,8 @@ private final class ToldQuotas {
         switch beginning {
         case .full: tellOwner("begins with a full bucket of \(limits.sends.burst) tokens")
         case .holding(let tokens, let since):
-            tellOwner(
-                "begins with \(tokens.first ?? 0) tokens, and none flows in for \(milliseconds(since.since(now)))"
-            )
+            let pause = milliseconds(since.since(now))
+            tellOwner("begins with \(tokens.first ?? 0) tokens, and none flows in for \(pause)")
         case .empty, .takeover: tellOwner("begins with an empty bucket")
         }
         grantor?.open(project, limits, epoch: Epoch(owner), beginning: beginning, now: now)

@@ -47,7 +47,7 @@ struct LateRequestTests {
             let id = RequestID(gateway: loop.core.gateway, number: 1 << 40 | number)
             let deadline = Deadline(gateway.clock.monotonic.advanced(by: .seconds(4)))
             world.deadlines[id] = world.now + .seconds(4) - hurry
-            loop.core.ask(partition, id, members, deadline)
+            loop.core.ask(partition, id, request: members, deadline: deadline)
             loop.turn()
         }
         // The connection is there, and has carried a ping.

@@ -62,7 +62,7 @@ final class Authenticator {
             }
         }
         if let known { return known.principal }
-        guard let (principal, until) = verify(token, directory, now) else { return nil }
+        guard let (principal, until) = verify(token, directory, now: now) else { return nil }
         let entry = Verified(token: Array(token), principal: principal, until: until)
         if verified.count < Authenticator.cacheMax {
             verified.append(entry)
@@ -85,7 +85,7 @@ final class Authenticator {
     }
 
     private func verify(
-        _ token: ArraySlice<UInt8>, _ directory: Directory, _ now: WallTime
+        _ token: ArraySlice<UInt8>, _ directory: Directory, now: WallTime
     ) -> (principal: Principal, until: Int64)? {
         let soon = now.milliseconds + 60_000
         if isDev, token.elementsEqual("owner".utf8) { return (.owner, soon) }

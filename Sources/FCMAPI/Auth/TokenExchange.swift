@@ -73,15 +73,17 @@ struct TokenExchange {
         guard header["crit"] == nil else { throw grant("Invalid JWT: its header has critical extensions.") }
         let claims = try claims(body)
         let signed = Array(assertion.utf8.prefix(parts[0].count + 1 + parts[1].count))
-        let (key, account) = try signer(header, claims, now) { $0.verifies(signed, signature: signature) }
-        try check(claims, account, now)
+        let (key, account) = try signer(header, claims, now: now) {
+            $0.verifies(signed, signature: signature)
+        }
+        try check(claims, account, now: now)
         return (key, account)
     }
 
     /// Finds the key that has signed. RFC 7523 demands no `kid`, and Google's library for Node sends none:
     /// then each key of the issuer is tried.
     private func signer(
-        _ header: Claims, _ claims: Claims, _ now: WallTime, verifies: (PublicKey) -> Bool
+        _ header: Claims, _ claims: Claims, now: WallTime, verifies: (PublicKey) -> Bool
     ) throws(Failure) -> (String, Directory.ServiceAccount) {
         var ids: [String] = []
         if let kid = header["kid"] {
@@ -103,7 +105,7 @@ struct TokenExchange {
     }
 
     private func check(
-        _ claims: Claims, _ account: Directory.ServiceAccount, _ now: WallTime
+        _ claims: Claims, _ account: Directory.ServiceAccount, now: WallTime
     ) throws(Failure) {
         let second = now.milliseconds / 1000
         guard claims["iss"]?.text == account.email else {

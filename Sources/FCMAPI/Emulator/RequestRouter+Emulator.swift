@@ -88,7 +88,7 @@ extension RequestRouter {
     }
 
     /// What the loop must do with a send that was read: the send, or the fault that a test has asked for.
-    func emulate(_ send: Send, _ message: ReadMessage, _ body: JSONValue, in project: Project) -> APIAction {
+    func emulate(_ send: Send, _ message: ReadMessage, body: JSONValue, in project: Project) -> APIAction {
         let action = APIAction.operation(.send(send), ResponseForm(kind: .send, project: project))
         guard let emulator = api.settings.emulator else { return action }
         var device: [UInt8]?

@@ -58,7 +58,7 @@ public struct APIError: Error, Sendable {
     }
 
     /// A value of the wrong JSON type: FCM gives the field, and no `FcmError`.
-    static func type(_ field: String, _ wanted: String, _ value: JSONValue) -> APIError {
+    static func type(_ field: String, _ wanted: String, value: JSONValue) -> APIError {
         let text = "Invalid value at '\(field)' (\(wanted)), \(value.shown)"
         return APIError(
             status: .invalidArgument, message: text, fcmCode: nil, violations: [(field, text)])
@@ -151,46 +151,52 @@ struct QuotaTexts {
     init(_ kind: QuotaKind) {
         switch kind {
         case .sends:
-            self.init("send_requests", "SendsPerMinutePerProject", "1/min/{project}", "the project's sends")
+            self.init(
+                "send_requests", "SendsPerMinutePerProject", unit: "1/min/{project}",
+                what: "the project's sends")
         case .subscriptionChanges:
             self.init(
-                "topic_subscription_changes", "SubscriptionChangesPerSecondPerProject", "1/s/{project}",
-                "the project's subscription changes")
+                "topic_subscription_changes", "SubscriptionChangesPerSecondPerProject", unit: "1/s/{project}",
+                what: "the project's subscription changes")
         case .registrations:
             self.init(
-                "registrations", "RegistrationsPerSecondPerProject", "1/s/{project}",
-                "the project's registrations")
+                "registrations", "RegistrationsPerSecondPerProject", unit: "1/s/{project}",
+                what: "the project's registrations")
         case .fanouts:
             self.init(
-                "concurrent_fanouts", "ConcurrentFanoutsPerProject", "1/{project}",
-                "the project's unfinished fan-outs")
+                "concurrent_fanouts", "ConcurrentFanoutsPerProject", unit: "1/{project}",
+                what: "the project's unfinished fan-outs")
         case .deviceMinute:
             self.init(
-                "device_messages", "MessagesPerMinutePerDevice", "1/min/{device}", "messages to one device")
+                "device_messages", "MessagesPerMinutePerDevice", unit: "1/min/{device}",
+                what: "messages to one device")
         case .deviceHour:
-            self.init("device_messages", "MessagesPerHourPerDevice", "1/h/{device}", "messages to one device")
+            self.init(
+                "device_messages", "MessagesPerHourPerDevice", unit: "1/h/{device}",
+                what: "messages to one device")
         case .addressMinute:
             self.init(
-                "registrations", "RegistrationsPerMinutePerAddress", "1/min/{address}",
-                "registrations from one address")
+                "registrations", "RegistrationsPerMinutePerAddress", unit: "1/min/{address}",
+                what: "registrations from one address")
         case .addressDay:
             self.init(
-                "registrations", "RegistrationsPerDayPerAddress", "1/d/{address}",
-                "registrations from one address")
+                "registrations", "RegistrationsPerDayPerAddress", unit: "1/d/{address}",
+                what: "registrations from one address")
         case .addressChangesMinute:
             self.init(
-                "topic_subscription_changes", "SubscriptionChangesPerMinutePerAddress", "1/min/{address}",
-                "subscription changes of devices from one address")
+                "topic_subscription_changes", "SubscriptionChangesPerMinutePerAddress",
+                unit: "1/min/{address}",
+                what: "subscription changes of devices from one address")
         case .addressChangesDay:
             self.init(
-                "topic_subscription_changes", "SubscriptionChangesPerDayPerAddress", "1/d/{address}",
-                "subscription changes of devices from one address")
+                "topic_subscription_changes", "SubscriptionChangesPerDayPerAddress", unit: "1/d/{address}",
+                what: "subscription changes of devices from one address")
         case .devices:
-            self.init("devices", "DevicesPerProject", "1/{project}", "the project's devices")
+            self.init("devices", "DevicesPerProject", unit: "1/{project}", what: "the project's devices")
         }
     }
 
-    private init(_ metric: String, _ limit: String, _ unit: String, _ what: String) {
+    private init(_ metric: String, _ limit: String, unit: String, what: String) {
         self.metric = "fcm.googleapis.com/\(metric)"
         self.limit = limit
         self.unit = unit
@@ -252,10 +258,10 @@ extension APIError {
             out.field("errorCode", fcmCode)
             out.endObject()
         }
-        if let quota { writeQuota(quota.refusal, quota.project, &out) }
+        if let quota { writeQuota(quota.refusal, quota.project, out: &out) }
     }
 
-    private func writeQuota(_ refusal: QuotaRefusal, _ project: String, _ out: inout JSONWriter) {
+    private func writeQuota(_ refusal: QuotaRefusal, _ project: String, out: inout JSONWriter) {
         let texts = QuotaTexts(refusal.kind)
         out.beginObject()
         out.field("@type", "type.googleapis.com/google.rpc.QuotaFailure")

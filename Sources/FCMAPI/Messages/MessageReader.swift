@@ -40,18 +40,18 @@ struct MessageReader {
 
     func read(_ body: JSONValue) throws(APIError) -> ReadMessage {
         guard body.kind == .object else { throw .badJSON("The body must be an object.") }
-        let request = try SchemaReader.fields(body, .request, "")
+        let request = try SchemaReader.fields(body, .request, path: "")
         guard let message = request[RequestPlace.message] else {
             throw .invalid("message", "The message is not set.")
         }
         var validateOnly = false
         if let flag = request[RequestPlace.validateOnly] {
             guard let bool = flag.bool ?? flag.boolText else {
-                throw .type("validate_only", "TYPE_BOOL", flag)
+                throw .type("validate_only", "TYPE_BOOL", value: flag)
             }
             validateOnly = bool
         }
-        let values = try SchemaReader.fields(message, .message, "message")
+        let values = try SchemaReader.fields(message, .message, path: "message")
         let target = try target(values)
         let isTopic =
             if case .topic = target { true } else if case .condition = target { true } else { false }
@@ -89,7 +89,7 @@ struct MessageReader {
             throw .invalid("message", "Recipient of the message is not set.")
         }
         var field: String { "message.\(Schema.message.snake[index])" }
-        guard let text = value.string else { throw .type(field, "TYPE_STRING", value) }
+        guard let text = value.string else { throw .type(field, "TYPE_STRING", value: value) }
         if index == MessagePlace.fid { return .fid(Array(text)) }
         if index == MessagePlace.token { return .token(Array(text)) }
         if index == MessagePlace.topic {
@@ -139,7 +139,7 @@ struct MessageReader {
         if let notification = values[MessagePlace.notification] {
             let path = "message.notification"
             out.key("notification")
-            try SchemaReader.write(notification, .object(.notification), path, to: &out)
+            try SchemaReader.write(notification, .object(.notification), path: path, to: &out)
             payload += notification.weight
         }
         return payload

@@ -27,24 +27,27 @@ struct Platforms {
         guard message[MessagePlace.android] == nil || message[MessagePlace.androidV2] == nil else {
             throw .invalid("message.android_v2", "Only one of android and android_v2 may be set.")
         }
-        android = try Platforms.block(message, MessagePlace.android, Schema.android, "message.android")
+        android = try Platforms.block(
+            message, MessagePlace.android, schema: Schema.android, path: "message.android")
         if android == nil {
             android = try Platforms.block(
-                message, MessagePlace.androidV2, Schema.androidV2, "message.android_v2")
+                message, MessagePlace.androidV2, schema: Schema.androidV2, path: "message.android_v2")
         }
-        webpush = try Platforms.block(message, MessagePlace.webpush, Schema.webpush, "message.webpush")
-        apns = try Platforms.block(message, MessagePlace.apns, Schema.apns, "message.apns")
+        webpush = try Platforms.block(
+            message, MessagePlace.webpush, schema: Schema.webpush, path: "message.webpush")
+        apns = try Platforms.block(message, MessagePlace.apns, schema: Schema.apns, path: "message.apns")
         options = try Platforms.block(
-            message, MessagePlace.fcmOptions, Schema.fcmOptions, "message.fcm_options")
+            message, MessagePlace.fcmOptions, schema: Schema.fcmOptions, path: "message.fcm_options")
     }
 
     private static func block(
-        _ message: FieldValues, _ place: Int, _ schema: @autoclosure () -> Schema, _ path: StaticString
+        _ message: FieldValues, _ place: Int, schema: @autoclosure () -> Schema, path: StaticString
     ) throws(APIError) -> Block? {
         guard let value = message[place] else { return nil }
         let (schema, path) = (schema(), path.description)
         return Block(
-            place: place, schema: schema, path: path, values: try SchemaReader.fields(value, schema, path))
+            place: place, schema: schema, path: path,
+            values: try SchemaReader.fields(value, schema, path: path))
     }
 
     /// Writes the blocks in canonical form, where the type of each field checks it, and then checks the rules
@@ -65,7 +68,7 @@ struct Platforms {
     private static func write(_ block: Block, to out: inout JSONWriter) throws(APIError) {
         out.key(Schema.message.camel[block.place])
         out.beginObject()
-        try SchemaReader.write(block.values, block.schema, block.path, to: &out)
+        try SchemaReader.write(block.values, block.schema, path: block.path, to: &out)
         out.endObject()
     }
 
@@ -76,7 +79,7 @@ struct Platforms {
         if let data = block.values[Android.data] { payload += try Platforms.dataBytes(data, block.path) }
         if let options = block.values[Android.options] {
             let path = "\(block.path).fcm_options"
-            try Platforms.checkLabel(try SchemaReader.fields(options, .fcmOptions, path)[0], path)
+            try Platforms.checkLabel(try SchemaReader.fields(options, .fcmOptions, path: path)[0], path)
         }
         var notification: (value: JSONValue, schema: Schema, path: String)?
         if block.place == MessagePlace.android {
@@ -85,7 +88,7 @@ struct Platforms {
             }
         } else if let remote = block.values[Android.remote] {
             let path = "\(block.path).remote_notification"
-            notification = try SchemaReader.fields(remote, .remoteNotification, path)[
+            notification = try SchemaReader.fields(remote, .remoteNotification, path: path)[
                 Android.remoteNotification
             ].map { ($0, .androidV2Notification, "\(path).notification") }
         }
@@ -99,7 +102,7 @@ struct Platforms {
     private static func check(
         notification: JSONValue, _ schema: Schema, _ path: String
     ) throws(APIError) {
-        let values = try SchemaReader.fields(notification, schema, path)
+        let values = try SchemaReader.fields(notification, schema, path: path)
         for part in ["title", "body"] {
             let arguments: StaticString = part == "title" ? "titleLocArgs" : "bodyLocArgs"
             let key: StaticString = part == "title" ? "titleLocKey" : "bodyLocKey"
@@ -110,7 +113,7 @@ struct Platforms {
             }
         }
         guard let light = values[schema.place(named: "lightSettings")] else { return }
-        let settings = try SchemaReader.fields(light, .light, "\(path).light_settings")
+        let settings = try SchemaReader.fields(light, .light, path: "\(path).light_settings")
         for place in 0..<Schema.light.types.count where settings[place] == nil {
             let name = Schema.light.snake[place]
             throw .invalid("\(path).light_settings.\(name)", "\(name) is required in light_settings.")
@@ -123,7 +126,7 @@ struct Platforms {
         try Platforms.check(payload: payload, payloadBytesMax)
         guard let value = block.values[Web.options] else { return }
         let path = "\(block.path).fcm_options"
-        let options = try SchemaReader.fields(value, .webpushOptions, path)
+        let options = try SchemaReader.fields(value, .webpushOptions, path: path)
         try Platforms.checkLabel(options[Web.label], path)
         if let link = options[Web.link]?.string, !link.starts(with: "https://".utf8) {
             throw .invalid("\(path).link", "The link must be an https URL.")
@@ -134,7 +137,7 @@ struct Platforms {
         try Platforms.check(payload: block.values[Apple.payload]?.weight ?? 0, payloadBytesMax)
         guard let value = block.values[Apple.options] else { return }
         let path = "\(block.path).fcm_options"
-        try Platforms.checkLabel(try SchemaReader.fields(value, .apnsOptions, path)[Apple.label], path)
+        try Platforms.checkLabel(try SchemaReader.fields(value, .apnsOptions, path: path)[Apple.label], path)
     }
 
     /// A platform's data replaces the message's data, so it must keep the same rules.

@@ -49,12 +49,12 @@ struct Field: Sendable {
     let camel: StaticString
     let snake: StaticString
     let type: FieldType
-    init(_ camel: StaticString, _ snake: StaticString, _ type: FieldType) {
+    init(_ camel: StaticString, _ snake: StaticString, type: FieldType) {
         self.camel = camel
         self.snake = snake
         self.type = type
     }
-    init(_ name: StaticString, _ type: FieldType) { self.init(name, name, type) }
+    init(_ name: StaticString, _ type: FieldType) { self.init(name, name, type: type) }
 }
 
 /// The fields of one object. A request may write each name in camelCase or snake_case; devices get camelCase.
@@ -102,7 +102,7 @@ final class Schema: Sendable {
         Field("title", .string), Field("body", .string), Field("image", .string),
     ])
 
-    static let fcmOptions = Schema(fields: [Field("analyticsLabel", "analytics_label", .string)])
+    static let fcmOptions = Schema(fields: [Field("analyticsLabel", "analytics_label", type: .string)])
 
     static let light = Schema(fields: [
         Field(
@@ -112,40 +112,41 @@ final class Schema: Sendable {
                     Field("red", .fraction), Field("green", .fraction), Field("blue", .fraction),
                     Field("alpha", .fraction),
                 ]))),
-        Field("lightOnDuration", "light_on_duration", .duration),
-        Field("lightOffDuration", "light_off_duration", .duration),
+        Field("lightOnDuration", "light_on_duration", type: .duration),
+        Field("lightOffDuration", "light_off_duration", type: .duration),
     ])
 
     private static let androidNotificationFields: [Field] = [
         Field("title", .string), Field("body", .string), Field("icon", .string), Field("color", .color),
-        Field("sound", .string), Field("tag", .string), Field("clickAction", "click_action", .string),
-        Field("bodyLocKey", "body_loc_key", .string), Field("bodyLocArgs", "body_loc_args", .list(.string)),
-        Field("titleLocKey", "title_loc_key", .string),
-        Field("titleLocArgs", "title_loc_args", .list(.string)),
-        Field("channelId", "channel_id", .string), Field("ticker", .string), Field("sticky", .bool),
-        Field("eventTime", "event_time", .timestamp), Field("localOnly", "local_only", .bool),
+        Field("sound", .string), Field("tag", .string), Field("clickAction", "click_action", type: .string),
+        Field("bodyLocKey", "body_loc_key", type: .string),
+        Field("bodyLocArgs", "body_loc_args", type: .list(.string)),
+        Field("titleLocKey", "title_loc_key", type: .string),
+        Field("titleLocArgs", "title_loc_args", type: .list(.string)),
+        Field("channelId", "channel_id", type: .string), Field("ticker", .string), Field("sticky", .bool),
+        Field("eventTime", "event_time", type: .timestamp), Field("localOnly", "local_only", type: .bool),
         Field(
             "notificationPriority", "notification_priority",
-            .word(
+            type: .word(
                 WordList(
                     "PRIORITY_UNSPECIFIED", "PRIORITY_MIN", "PRIORITY_LOW", "PRIORITY_DEFAULT",
                     "PRIORITY_HIGH", "PRIORITY_MAX"))),
-        Field("defaultSound", "default_sound", .bool),
-        Field("defaultVibrateTimings", "default_vibrate_timings", .bool),
-        Field("defaultLightSettings", "default_light_settings", .bool),
-        Field("vibrateTimings", "vibrate_timings", .list(.duration)),
+        Field("defaultSound", "default_sound", type: .bool),
+        Field("defaultVibrateTimings", "default_vibrate_timings", type: .bool),
+        Field("defaultLightSettings", "default_light_settings", type: .bool),
+        Field("vibrateTimings", "vibrate_timings", type: .list(.duration)),
         Field("visibility", .word(WordList("VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"))),
-        Field("notificationCount", "notification_count", .int32(min: 0)),
-        Field("lightSettings", "light_settings", .object(light)), Field("image", .string),
+        Field("notificationCount", "notification_count", type: .int32(min: 0)),
+        Field("lightSettings", "light_settings", type: .object(light)), Field("image", .string),
     ]
 
     private static let androidShared: [Field] = [
-        Field("collapseKey", "collapse_key", .string), Field("ttl", .duration),
-        Field("restrictedPackageName", "restricted_package_name", .string), Field("data", .stringMap),
-        Field("fcmOptions", "fcm_options", .object(fcmOptions)),
-        Field("directBootOk", "direct_boot_ok", .bool),
-        Field("bandwidthConstrainedOk", "bandwidth_constrained_ok", .bool),
-        Field("restrictedSatelliteOk", "restricted_satellite_ok", .bool),
+        Field("collapseKey", "collapse_key", type: .string), Field("ttl", .duration),
+        Field("restrictedPackageName", "restricted_package_name", type: .string), Field("data", .stringMap),
+        Field("fcmOptions", "fcm_options", type: .object(fcmOptions)),
+        Field("directBootOk", "direct_boot_ok", type: .bool),
+        Field("bandwidthConstrainedOk", "bandwidth_constrained_ok", type: .bool),
+        Field("restrictedSatelliteOk", "restricted_satellite_ok", type: .bool),
     ]
 
     private static let proxyWords = WordList(
@@ -153,7 +154,7 @@ final class Schema: Sendable {
 
     static let androidNotification = Schema(
         fields: androidNotificationFields + [
-            Field("bypassProxyNotification", "bypass_proxy_notification", .bool),
+            Field("bypassProxyNotification", "bypass_proxy_notification", type: .bool),
             Field("proxy", .word(proxyWords)),
         ])
 
@@ -168,44 +169,44 @@ final class Schema: Sendable {
 
     static let remoteNotification = Schema(fields: [
         Field("notification", .object(androidV2Notification)),
-        Field("mutableContent", "mutable_content", .bool),
-        Field("useAsV1DataMessage", "use_as_v1_data_message", .bool),
+        Field("mutableContent", "mutable_content", type: .bool),
+        Field("useAsV1DataMessage", "use_as_v1_data_message", type: .bool),
     ])
 
     static let androidV2 = Schema(
         fields: androidShared + [
-            Field("remoteNotification", "remote_notification", .object(remoteNotification)),
-            Field("backgroundSync", "background_sync", .object(Schema(fields: []))),
+            Field("remoteNotification", "remote_notification", type: .object(remoteNotification)),
+            Field("backgroundSync", "background_sync", type: .object(Schema(fields: []))),
         ])
 
     static let webpushOptions = Schema(fields: [
-        Field("link", .string), Field("analyticsLabel", "analytics_label", .string),
+        Field("link", .string), Field("analyticsLabel", "analytics_label", type: .string),
     ])
 
     static let webpush = Schema(fields: [
         Field("headers", .stringMap), Field("data", .stringMap), Field("notification", .free),
-        Field("fcmOptions", "fcm_options", .object(webpushOptions)),
+        Field("fcmOptions", "fcm_options", type: .object(webpushOptions)),
     ])
 
     static let apnsOptions = Schema(fields: [
-        Field("image", .string), Field("analyticsLabel", "analytics_label", .string),
+        Field("image", .string), Field("analyticsLabel", "analytics_label", type: .string),
     ])
 
     static let apns = Schema(fields: [
         Field("headers", .stringMap), Field("payload", .free),
-        Field("fcmOptions", "fcm_options", .object(apnsOptions)),
-        Field("liveActivityToken", "live_activity_token", .string),
+        Field("fcmOptions", "fcm_options", type: .object(apnsOptions)),
+        Field("liveActivityToken", "live_activity_token", type: .string),
     ])
 
     static let message = Schema(fields: [
         Field("name", .string), Field("data", .stringMap), Field("notification", .object(notification)),
-        Field("android", .object(android)), Field("androidV2", "android_v2", .object(androidV2)),
+        Field("android", .object(android)), Field("androidV2", "android_v2", type: .object(androidV2)),
         Field("webpush", .object(webpush)), Field("apns", .object(apns)),
-        Field("fcmOptions", "fcm_options", .object(fcmOptions)), Field("fid", .string),
+        Field("fcmOptions", "fcm_options", type: .object(fcmOptions)), Field("fid", .string),
         Field("token", .string),
         Field("topic", .string), Field("condition", .string),
     ])
     static let request = Schema(fields: [
-        Field("message", .object(message)), Field("validateOnly", "validate_only", .bool),
+        Field("message", .object(message)), Field("validateOnly", "validate_only", type: .bool),
     ])
 }

@@ -1,11 +1,11 @@
 /// Checks values against their types and writes them in canonical form.
 enum SchemaReader {
     /// The values of an object's fields. Refuses a name that the schema does not have.
-    static func fields(_ object: JSONValue, _ schema: Schema, _ path: @autoclosure () -> String)
+    static func fields(_ object: JSONValue, _ schema: Schema, path: @autoclosure () -> String)
         throws(APIError)
         -> FieldValues
     {
-        guard object.isA(.object) else { throw .type(path(), "MESSAGE", object) }
+        guard object.isA(.object) else { throw .type(path(), "MESSAGE", value: object) }
         var values = FieldValues(object)
         try object.forEachField { (name, value) throws(APIError) in
             guard let place = schema.place(of: name) else {
@@ -18,23 +18,25 @@ enum SchemaReader {
 
     /// Checks a value against its type and writes it in canonical form.
     static func write(
-        _ value: JSONValue, _ type: FieldType, _ path: @autoclosure () -> String, to out: inout JSONWriter
+        _ value: JSONValue, _ type: FieldType, path: @autoclosure () -> String, to out: inout JSONWriter
     ) throws(APIError) {
         switch type {
         case .string:
-            guard let text = value.string else { throw .type(path(), "TYPE_STRING", value) }
+            guard let text = value.string else { throw .type(path(), "TYPE_STRING", value: value) }
             out.string(text)
         case .bool:
-            guard let bool = value.bool ?? value.boolText else { throw .type(path(), "TYPE_BOOL", value) }
+            guard let bool = value.bool ?? value.boolText else {
+                throw .type(path(), "TYPE_BOOL", value: value)
+            }
             out.bool(bool)
         case .int32(let min):
             guard let number = value.integer ?? value.integerText, number <= Int64(Int32.max) else {
-                throw .type(path(), "TYPE_INT32", value)
+                throw .type(path(), "TYPE_INT32", value: value)
             }
             guard number >= min else { throw .invalid(path(), "The number must not be below \(min).") }
             out.number(number)
         case .word(let words):
-            guard let word = words.word(value) else { throw .type(path(), "TYPE_ENUM", value) }
+            guard let word = words.word(value) else { throw .type(path(), "TYPE_ENUM", value: value) }
             out.string(UnsafeBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount))
         case .duration:
             guard let text = value.string, Duration.nanoseconds(text) != nil else {
@@ -52,18 +54,18 @@ enum SchemaReader {
             }
             out.string(text)
         case .fraction:
-            guard let number = value.number else { throw .type(path(), "TYPE_FLOAT", value) }
+            guard let number = value.number else { throw .type(path(), "TYPE_FLOAT", value: value) }
             guard (0...1).contains(number) else { throw .invalid(path(), "The number must be from 0 to 1.") }
             out.value(value)
         case .free:
-            guard value.kind == .object else { throw .type(path(), "MESSAGE", value) }
+            guard value.kind == .object else { throw .type(path(), "MESSAGE", value: value) }
             out.value(value)
-        default: try writeComposite(value, type, path(), to: &out)
+        default: try writeComposite(value, type, path: path(), to: &out)
         }
     }
 
     private static func writeComposite(
-        _ value: JSONValue, _ type: FieldType, _ path: String, to out: inout JSONWriter
+        _ value: JSONValue, _ type: FieldType, path: String, to out: inout JSONWriter
     ) throws(APIError) {
         switch type {
         case .stringMap:
@@ -74,39 +76,41 @@ enum SchemaReader {
             }
             out.endObject()
         case .list(let element):
-            guard value.kind == .array else { throw .type(path, "LIST", value) }
+            guard value.kind == .array else { throw .type(path, "LIST", value: value) }
             out.beginArray()
             try value.forEachElement { (place, inner) throws(APIError) in
-                try write(inner, element, "\(path)[\(place)]", to: &out)
+                try write(inner, element, path: "\(path)[\(place)]", to: &out)
             }
             out.endArray()
         case .object(let schema):
-            let values = try fields(value, schema, path)
+            let values = try fields(value, schema, path: path)
             out.beginObject()
-            try write(values, schema, path, to: &out)
+            try write(values, schema, path: path, to: &out)
             out.endObject()
         default: break
         }
     }
 
     static func write(
-        _ values: FieldValues, _ schema: Schema, _ path: String, to out: inout JSONWriter
+        _ values: FieldValues, _ schema: Schema, path: String, to out: inout JSONWriter
     ) throws(APIError) {
         for place in 0..<schema.types.count {
             guard let value = values[place] else { continue }
             out.key(schema.camel[place])
-            try write(value, schema.types[place], "\(path).\(schema.snake[place])", to: &out)
+            try write(value, schema.types[place], path: "\(path).\(schema.snake[place])", to: &out)
         }
     }
 
     /// Visits the entries of a map of strings in order. A repeated key has its last value.
     static func forEachPair(
-        _ map: JSONValue, _ path: String, _ body: (Bytes, Bytes) throws(APIError) -> Void
+        _ map: JSONValue, _ path: String, body: (Bytes, Bytes) throws(APIError) -> Void
     ) throws(APIError) {
-        guard map.isA(.object) else { throw .type(path, "MAP", map) }
+        guard map.isA(.object) else { throw .type(path, "MAP", value: map) }
         var number = 0
         try map.forEachField { (_, value) throws(APIError) in
-            guard value.isA(.string) else { throw .type("\(path)[\(number)].value", "TYPE_STRING", value) }
+            guard value.isA(.string) else {
+                throw .type("\(path)[\(number)].value", "TYPE_STRING", value: value)
+            }
             number += 1
         }
         try map.forEachUniqueField { (key, value) throws(APIError) in

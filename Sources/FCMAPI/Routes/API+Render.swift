@@ -43,7 +43,7 @@ extension API {
                 $0.number(members)
             }
         case (.topics(let topics, let next), _): return self.topics(topics, next)
-        case (.devices(let devices, let next), _): return self.devices(devices, next, form)
+        case (.devices(let devices, let next), _): return self.devices(devices, next, form: form)
         default: break
         }
         return APIError(
@@ -146,14 +146,14 @@ extension API {
         case (.topicCreate(let device, let topic), .changed(let day)),
             (.topicUpsert(let device, let topic), .changed(let day)),
             (.topicUpsert(let device, let topic), .unchanged(.some(let day))):
-            return API.object { write(device, topic, day, form.project, &$0) }
+            return API.object { write(device, topic, since: day, project: form.project, out: &$0) }
         case (.classic(let token), _): return classic("token=\(token)")
         default: return API.object { _ in }
         }
     }
 
     private func write(
-        _ device: String, _ topic: TopicName, _ since: Day, _ project: Project, _ out: inout JSONWriter
+        _ device: String, _ topic: TopicName, since: Day, project: Project, out: inout JSONWriter
     ) {
         out.field("name", "projects/\(project.id)/registrations/\(device)/topicSubscriptions/\(topic)")
         out.field("topicName", topic.utf8)
@@ -170,21 +170,22 @@ extension API {
                     status: .notFound, message: "The device is not subscribed to the topic."
                 ).response()
             }
-            return API.object { write(device, topic, found.since, form.project, &$0) }
+            return API.object { write(device, topic, since: found.since, project: form.project, out: &$0) }
         case .topicList(let device, let size, let after):
             return page(
-                list.filter { after.isEmpty || after.lexicographicallyPrecedes($0.topic.utf8) }, size, device,
-                form.project)
+                list.filter { after.isEmpty || after.lexicographicallyPrecedes($0.topic.utf8) }, size,
+                device: device,
+                project: form.project)
         default:
             let details = if case .info(details: true) = form.kind { true } else { false }
-            return API.object { writeInfo(details ? list : [], form.project, &$0) }
+            return API.object { writeInfo(details ? list : [], form.project, out: &$0) }
         }
     }
 
     /// A page in the order of names. So the next page begins behind the last name of this one, even where
     /// subscriptions come and go in between.
     private func page(
-        _ rest: [Subscription], _ size: Int, _ device: String, _ project: Project
+        _ rest: [Subscription], _ size: Int, device: String, project: Project
     ) -> HTTPResponse {
         let sorted = rest.sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
         let page = sorted.prefix(size)
@@ -193,7 +194,7 @@ extension API {
             out.beginArray()
             for subscription in page {
                 out.beginObject()
-                write(device, subscription.topic, subscription.since, project, &out)
+                write(device, subscription.topic, since: subscription.since, project: project, out: &out)
                 out.endObject()
             }
             out.endArray()
@@ -202,7 +203,7 @@ extension API {
         }
     }
 
-    private func writeInfo(_ list: [Subscription], _ project: Project, _ out: inout JSONWriter) {
+    private func writeInfo(_ list: [Subscription], _ project: Project, out: inout JSONWriter) {
         out.field("application", "tidecast")
         out.field("authorizedEntity", "\(project.number.rawValue)")
         out.field("applicationVersion", "1")
@@ -248,8 +249,7 @@ extension API {
         }
     }
 
-    private func devices(_ devices: [DeviceSummary], _ next: PageToken?, _ form: ResponseForm) -> HTTPResponse
-    {
+    private func devices(_ devices: [DeviceSummary], _ next: PageToken?, form: ResponseForm) -> HTTPResponse {
         API.object { out in
             out.key("registrations")
             out.beginArray()

@@ -97,7 +97,7 @@ extension RequestRouter {
         var fields: [String: UInt64] = [:]
         try json().forEachField { (name, value) throws(APIError) in
             guard let number = value.integer, number >= 0 else {
-                throw .type(String(decoding: name, as: UTF8.self), "TYPE_UINT64", value)
+                throw .type(String(decoding: name, as: UTF8.self), "TYPE_UINT64", value: value)
             }
             fields[String(decoding: name, as: UTF8.self)] = UInt64(number)
         }

@@ -84,10 +84,12 @@ extension RequestRouter {
         "registration_tokens", "The list must have from 1 to 1,000 tokens.")
 
     private static func tokens(_ list: JSONValue) throws(APIError) -> [Bytes] {
-        guard list.kind == .array else { throw .type("registration_tokens", "LIST", list) }
+        guard list.kind == .array else { throw .type("registration_tokens", "LIST", value: list) }
         var tokens: [Bytes] = []
         try list.forEachElement { (_, token) throws(APIError) in
-            guard let text = token.string else { throw .type("registration_tokens", "TYPE_STRING", token) }
+            guard let text = token.string else {
+                throw .type("registration_tokens", "TYPE_STRING", value: token)
+            }
             guard tokens.count < tokensMax else { throw tokenCount }
             tokens.append(text)
         }
@@ -135,8 +137,12 @@ extension RequestRouter {
         let (device, project) = try device(2)
         let topic = try topic(try segment(5))
         switch request.method {
-        case .post: return change(.subscribe, topic, device, .backend, project, .relation)
-        case .delete: return change(.unsubscribe, topic, device, .backend, project, .relation)
+        case .post:
+            return change(
+                .subscribe, topic, device: device, caller: .backend, project: project, form: .relation)
+        case .delete:
+            return change(
+                .unsubscribe, topic, device: device, caller: .backend, project: project, form: .relation)
         default: throw .notFoundHere
         }
     }
@@ -171,6 +177,8 @@ extension RequestRouter {
         guard let credential else { return fail("AUTHENTICATION_FAILED") }
         if let refusal = refusalOfDeviceChange() { return fail(API.classicWord(.quota(refusal))) }
         let kind: SubscriptionChange.Kind = form["delete"] == "true" ? .unsubscribe : .subscribe
-        return change(kind, topic, device, .device(credential), project, .classic(token: token))
+        return change(
+            kind, topic, device: device, caller: .device(credential), project: project,
+            form: .classic(token: token))
     }
 }

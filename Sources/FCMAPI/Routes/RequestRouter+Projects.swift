@@ -66,7 +66,7 @@ extension RequestRouter {
         let send = Send(
             project: project.number, target: target, message: message.envelope,
             validateOnly: message.validateOnly)
-        return emulate(send, message, body, in: project)
+        return emulate(send, message, body: body, in: project)
     }
 
     // MARK: Registrations
@@ -175,7 +175,7 @@ extension RequestRouter {
             guard Schema.equal(field, "eventId") || Schema.equal(field, "event_id") else {
                 throw .unknownField(String(decoding: field, as: UTF8.self), at: "")
             }
-            guard let text = value.string else { throw .type("event_id", "TYPE_STRING", value) }
+            guard let text = value.string else { throw .type("event_id", "TYPE_STRING", value: value) }
             event = EventID(text)
         }
         guard let event else {
@@ -203,12 +203,12 @@ extension RequestRouter {
         let device = try registration(try segment(4), in: project, field: "name")
         let topic = try topic(try segment(6, lenient: true))
         if case .device = caller, let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
-        return change(kind, topic, device, caller, project, .deviceChange)
+        return change(kind, topic, device: device, caller: caller, project: project, form: .deviceChange)
     }
 
     func change(
-        _ kind: SubscriptionChange.Kind, _ topic: TopicName, _ device: Registration, _ caller: Caller,
-        _ project: Project, _ form: ResponseForm.Kind
+        _ kind: SubscriptionChange.Kind, _ topic: TopicName, device: Registration, caller: Caller,
+        project: Project, form: ResponseForm.Kind
     ) -> APIAction {
         let change = SubscriptionChange(
             project: project.number, kind: kind, topic: topic, devices: [device], caller: caller)
@@ -228,8 +228,8 @@ extension RequestRouter {
                 let named = target.parameter("topic_name", "topicName") ?? ""
                 let topic = try topic(Array(named.utf8))
                 return change(
-                    .subscribe, topic, device, .backend, project,
-                    .topicCreate(registration: shown, topic: topic))
+                    .subscribe, topic, device: device, caller: .backend, project: project,
+                    form: .topicCreate(registration: shown, topic: topic))
             case .get:
                 let form = ResponseForm.Kind.topicList(
                     registration: shown, size: try pageSize(), after: try pageStart())
@@ -243,10 +243,12 @@ extension RequestRouter {
         switch request.method {
         case .delete:
             return change(
-                .unsubscribe, topic, device, .backend, project, .topicDelete(allowMissing: allowMissing))
+                .unsubscribe, topic, device: device, caller: .backend, project: project,
+                form: .topicDelete(allowMissing: allowMissing))
         case .patch where allowMissing:
             return change(
-                .subscribe, topic, device, .backend, project, .topicUpsert(registration: shown, topic: topic))
+                .subscribe, topic, device: device, caller: .backend, project: project,
+                form: .topicUpsert(registration: shown, topic: topic))
         case .get, .patch:
             let form = ResponseForm.Kind.topicGet(registration: shown, topic: topic)
             return .operation(list, ResponseForm(kind: form, project: project))

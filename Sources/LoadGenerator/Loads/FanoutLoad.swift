@@ -49,7 +49,7 @@ public struct FanoutLoad: Sendable {
         case .plain: throw LoadError("this server has no streams")
         }
         let publisher = try Publisher(poller, target, topics: names, condition: nil, padding: padding)
-        return try FanoutRun(self, target, poller, publisher).run(ways)
+        return try FanoutRun(self, target, poller: poller, publisher: publisher).run(ways)
     }
 }
 
@@ -85,7 +85,7 @@ final class FanoutRun {
     private var toLast = Histogram()
     private var toAnswer = Histogram()
 
-    init(_ load: FanoutLoad, _ target: Target, _ poller: Poller, _ publisher: Publisher) {
+    init(_ load: FanoutLoad, _ target: Target, poller: Poller, publisher: Publisher) {
         self.load = load
         self.target = target
         self.poller = poller

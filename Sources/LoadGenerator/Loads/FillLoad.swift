@@ -18,10 +18,10 @@ public struct FillLoad: Sendable {
         let poller = try Poller()
         let (registered, registering) = try Devices.register(devices, at: target, on: poller)
         onStage(registering)
-        return try subscribe(registered, target, poller)
+        return try subscribe(registered, target, poller: poller)
     }
 
-    func subscribe(_ registered: Devices, _ target: Target, _ poller: Poller) throws -> LoadReport {
+    func subscribe(_ registered: Devices, _ target: Target, poller: Poller) throws -> LoadReport {
         var report = try Subscriber.run(
             FillPlan(self), of: registered, at: target, on: poller, connections: 16, streams: 32)
         report.name = "fill"
@@ -115,7 +115,7 @@ public struct ConditionLoad: Sendable {
         fill.onStage = onStage
         let (registered, registering) = try Devices.register(devices, at: target, on: poller)
         onStage(registering)
-        _ = try fill.subscribe(registered, target, poller)
+        _ = try fill.subscribe(registered, target, poller: poller)
         let names = (0..<5).map { "\(fill.prefix)\($0)" }
         // The listeners are further devices, so that their subscriptions are known.
         let (ears, _) = try Devices.register(listeners, at: target, on: poller)
@@ -131,6 +131,6 @@ public struct ConditionLoad: Sendable {
         load.seconds = seconds
         let ways = StreamFleet.Streams(
             path: { target.listenPath(ears.tokens[$0]) }, credential: { ears.credentials[$0] })
-        return try FanoutRun(load, target, poller, publisher).run(ways)
+        return try FanoutRun(load, target, poller: poller, publisher: publisher).run(ways)
     }
 }

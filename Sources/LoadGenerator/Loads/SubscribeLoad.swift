@@ -22,7 +22,7 @@ final class Subscriber: RequestSource {
     private(set) var requests = 0
     private(set) var firstError: String?
 
-    private init(_ target: Target, _ devices: Devices, _ batches: any IteratorProtocol<Batch>, places: Int) {
+    private init(_ target: Target, _ devices: Devices, batches: any IteratorProtocol<Batch>, places: Int) {
         head = target.batchAddHead
         self.devices = devices
         self.batches = batches
@@ -35,7 +35,7 @@ final class Subscriber: RequestSource {
         connections: Int = 16, streams: Int = 8
     ) throws -> LoadReport {
         let subscriber = Subscriber(
-            target, devices, batches.makeIterator(), places: connections * streams)
+            target, devices, batches: batches.makeIterator(), places: connections * streams)
         let pump = try RequestPump(
             poller, to: target.address, connections: connections, streams: streams, keepsBodies: true,
             source: subscriber)

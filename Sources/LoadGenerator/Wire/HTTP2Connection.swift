@@ -125,7 +125,7 @@ final class HTTP2Connection: LoadConnection {
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {
             session, frame, name, _, value, count, _, user in
             guard let frame, let name, name.pointee == UInt8(ascii: ":"), let value else { return 0 }
-            return HTTP2Connection.with(session, frame.pointee.hd.stream_id, user) { connection, slot in
+            return HTTP2Connection.with(session, frame.pointee.hd.stream_id, user: user) { connection, slot in
                 var status = 0
                 for index in 0..<min(count, 3) { status = status * 10 + Int(value[index] &- 48) }
                 connection.slots[slot].status = status
@@ -134,13 +134,13 @@ final class HTTP2Connection: LoadConnection {
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
             session, _, stream, data, count, user in
-            HTTP2Connection.with(session, stream, user) { connection, slot in
+            HTTP2Connection.with(session, stream, user: user) { connection, slot in
                 connection.handler.received(
                     connection.slots[slot].tag, UnsafeRawBufferPointer(start: data, count: count))
             }
         }
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { session, stream, code, user in
-            HTTP2Connection.with(session, stream, user) { connection, slot in
+            HTTP2Connection.with(session, stream, user: user) { connection, slot in
                 connection.close(slot, broken: code != NGHTTP2_NO_ERROR.rawValue)
             }
         }
@@ -148,8 +148,8 @@ final class HTTP2Connection: LoadConnection {
     }()
 
     private static func with(
-        _ session: OpaquePointer?, _ stream: Int32, _ user: UnsafeMutableRawPointer?,
-        _ body: (HTTP2Connection, Int) -> Void
+        _ session: OpaquePointer?, _ stream: Int32, user: UnsafeMutableRawPointer?,
+        body: (HTTP2Connection, Int) -> Void
     ) -> Int32 {
         guard let user, let mark = nghttp2_session_get_stream_user_data(session, stream) else { return 0 }
         Unmanaged<HTTP2Connection>.fromOpaque(user)._withUnsafeGuaranteedRef {

@@ -5,23 +5,27 @@ import Metrics
 
 extension PrometheusRegistry: MetricsFactory {
     public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-        FactoryCounter(counter(label, label, dimensions), label, dimensions)
+        FactoryCounter(counter(label, label, labels: dimensions), label, labels: dimensions)
     }
 
     public func makeRecorder(
         label: String, dimensions: [(String, String)], aggregate: Bool
     ) -> any RecorderHandler {
-        guard aggregate else { return FactoryGauge(gauge(label, label, dimensions), label, dimensions) }
-        return FactoryRecorder(histogram(label, label, .counts, dimensions), label, dimensions)
+        guard aggregate else {
+            return FactoryGauge(gauge(label, label, labels: dimensions), label, labels: dimensions)
+        }
+        return FactoryRecorder(
+            histogram(label, label, scale: .counts, labels: dimensions), label, labels: dimensions)
     }
 
     public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
-        FactoryGauge(gauge(label, label, dimensions), label, dimensions)
+        FactoryGauge(gauge(label, label, labels: dimensions), label, labels: dimensions)
     }
 
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         let name = PrometheusName.make(label, suffix: "_seconds")
-        return FactoryTimer(histogram(name, label, .seconds, dimensions), name, dimensions)
+        return FactoryTimer(
+            histogram(name, label, scale: .seconds, labels: dimensions), name, labels: dimensions)
     }
 
     public func destroyCounter(_ handler: any CounterHandler) {
@@ -48,7 +52,7 @@ final class FactoryCounter: FactoryHandler, CounterHandler {
     let name: String
     let labels: PrometheusRegistry.Labels
     private let counter: MetricCounter
-    init(_ counter: MetricCounter, _ name: String, _ labels: PrometheusRegistry.Labels) {
+    init(_ counter: MetricCounter, _ name: String, labels: PrometheusRegistry.Labels) {
         self.counter = counter
         self.name = name
         self.labels = labels
@@ -61,7 +65,7 @@ final class FactoryGauge: FactoryHandler, MeterHandler, RecorderHandler {
     let name: String
     let labels: PrometheusRegistry.Labels
     private let gauge: MetricGauge
-    init(_ gauge: MetricGauge, _ name: String, _ labels: PrometheusRegistry.Labels) {
+    init(_ gauge: MetricGauge, _ name: String, labels: PrometheusRegistry.Labels) {
         self.gauge = gauge
         self.name = name
         self.labels = labels
@@ -78,7 +82,7 @@ final class FactoryRecorder: FactoryHandler, RecorderHandler {
     let name: String
     let labels: PrometheusRegistry.Labels
     private let histogram: MetricHistogram
-    init(_ histogram: MetricHistogram, _ name: String, _ labels: PrometheusRegistry.Labels) {
+    init(_ histogram: MetricHistogram, _ name: String, labels: PrometheusRegistry.Labels) {
         self.histogram = histogram
         self.name = name
         self.labels = labels
@@ -93,7 +97,7 @@ final class FactoryTimer: FactoryHandler, TimerHandler {
     let name: String
     let labels: PrometheusRegistry.Labels
     private let histogram: MetricHistogram
-    init(_ histogram: MetricHistogram, _ name: String, _ labels: PrometheusRegistry.Labels) {
+    init(_ histogram: MetricHistogram, _ name: String, labels: PrometheusRegistry.Labels) {
         self.histogram = histogram
         self.name = name
         self.labels = labels

@@ -43,57 +43,63 @@ public final class PrometheusRegistry: Sendable {
 
     public init() {
         register(
-            "metrics_dropped_series_total", "Series that are not shown because there are too many.", [],
-            .counter(dropped))
+            "metrics_dropped_series_total", "Series that are not shown because there are too many.",
+            labels: [],
+            made: .counter(dropped))
     }
 
     // MARK: Instruments
 
     /// The counter with that name and those labels; the same one each time. Ask once, and keep the counter.
-    public func counter(_ name: String, _ help: String, _ labels: Labels = []) -> MetricCounter {
+    public func counter(_ name: String, _ help: String, labels: Labels = []) -> MetricCounter {
         let made = Instrument.counter(MetricCounter())
-        if case .counter(let counter) = find(name, suffix: "_total", help, labels, made) { return counter }
+        if case .counter(let counter) = find(name, suffix: "_total", help, labels: labels, made: made) {
+            return counter
+        }
         return MetricCounter()
     }
 
-    public func gauge(_ name: String, _ help: String, _ labels: Labels = []) -> MetricGauge {
+    public func gauge(_ name: String, _ help: String, labels: Labels = []) -> MetricGauge {
         let made = Instrument.gauge(MetricGauge())
-        if case .gauge(let gauge) = find(name, suffix: "", help, labels, made) { return gauge }
+        if case .gauge(let gauge) = find(name, suffix: "", help, labels: labels, made: made) { return gauge }
         return MetricGauge()
     }
 
     public func histogram(
-        _ name: String, _ help: String, _ scale: HistogramScale = .seconds, _ labels: Labels = []
+        _ name: String, _ help: String, scale: HistogramScale = .seconds, labels: Labels = []
     ) -> MetricHistogram {
         let made = Instrument.histogram(MetricHistogram(scale))
-        if case .histogram(let histogram) = find(name, suffix: "", help, labels, made) { return histogram }
+        if case .histogram(let histogram) = find(name, suffix: "", help, labels: labels, made: made) {
+            return histogram
+        }
         return MetricHistogram(scale)
     }
 
     /// A gauge that is read at each scrape. `read` runs on the thread that scrapes and must be quick.
     public func gauge(
-        _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> Double
+        _ name: String, _ help: String, labels: Labels = [], read: @escaping @Sendable () -> Double
     ) {
-        register(PrometheusName.make(name, suffix: ""), help, labels, .reading(read))
+        register(PrometheusName.make(name, suffix: ""), help, labels: labels, made: .reading(read))
     }
 
     /// A counter that other code keeps; each scrape reads it.
     public func counter(
-        _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> Double
+        _ name: String, _ help: String, labels: Labels = [], read: @escaping @Sendable () -> Double
     ) {
-        register(PrometheusName.make(name, suffix: "_total"), help, labels, .readingCounter(read))
+        register(
+            PrometheusName.make(name, suffix: "_total"), help, labels: labels, made: .readingCounter(read))
     }
 
     /// A histogram that other code keeps; each scrape reads it.
     public func histogram(
-        _ name: String, _ help: String, _ labels: Labels = [], read: @escaping @Sendable () -> ReadHistogram
+        _ name: String, _ help: String, labels: Labels = [], read: @escaping @Sendable () -> ReadHistogram
     ) {
-        register(PrometheusName.make(name, suffix: ""), help, labels, .readingHistogram(read))
+        register(PrometheusName.make(name, suffix: ""), help, labels: labels, made: .readingHistogram(read))
     }
 
     /// A constant 1 whose labels say something about the process, such as its version.
-    public func info(_ name: String, _ help: String, _ labels: Labels) {
-        register(PrometheusName.make(name, suffix: "_info"), help, labels, .reading { 1 })
+    public func info(_ name: String, _ help: String, labels: Labels) {
+        register(PrometheusName.make(name, suffix: "_info"), help, labels: labels, made: .reading { 1 })
     }
 
     func remove(_ name: String, suffix: String, _ labels: Labels) {
@@ -103,16 +109,15 @@ public final class PrometheusRegistry: Sendable {
     }
 
     private func find(
-        _ name: String, suffix: String, _ help: String, _ labels: Labels, _ made: Instrument
+        _ name: String, suffix: String, _ help: String, labels: Labels, made: Instrument
     ) -> Instrument? {
-        register(PrometheusName.make(name, suffix: suffix), help, labels, made)
+        register(PrometheusName.make(name, suffix: suffix), help, labels: labels, made: made)
     }
 
     /// The instrument with that name and those labels; `made` where there was none. `nil` where there is no
     /// room, or where the name has instruments of another type.
     @discardableResult
-    private func register(_ name: String, _ help: String, _ labels: Labels, _ made: Instrument) -> Instrument?
-    {
+    private func register(_ name: String, _ help: String, labels: Labels, made: Instrument) -> Instrument? {
         let name = PrometheusName.make(name, suffix: "")
         let key = PrometheusText.labels(labels)
         let found = families.withLock { families -> Instrument? in
@@ -141,7 +146,7 @@ public final class PrometheusRegistry: Sendable {
             text += "# HELP \(name) \(PrometheusText.escapedHelp(family.help))\n"
             text += "# TYPE \(name) \(family.type)\n"
             for (labels, instrument) in family.series.sorted(by: { $0.key < $1.key }) {
-                PrometheusText.append(instrument, name, labels, to: &text)
+                PrometheusText.append(instrument, name, labels: labels, to: &text)
             }
         }
         return text

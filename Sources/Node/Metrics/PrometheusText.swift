@@ -58,7 +58,7 @@ enum PrometheusText {
     }
 
     static func append(
-        _ instrument: PrometheusRegistry.Instrument, _ name: String, _ labels: String, to text: inout String
+        _ instrument: PrometheusRegistry.Instrument, _ name: String, labels: String, to text: inout String
     ) {
         switch instrument {
         case .counter(let counter): text += "\(name)\(labels) \(counter.value)\n"
@@ -70,13 +70,13 @@ enum PrometheusText {
             append(
                 ReadHistogram(
                     bounds: histogram.scale.bounds.map { Double($0) / divisor }, counts: counts,
-                    sum: Double(sum) / divisor), name, labels, to: &text)
-        case .readingHistogram(let read): append(read(), name, labels, to: &text)
+                    sum: Double(sum) / divisor), name, labels: labels, to: &text)
+        case .readingHistogram(let read): append(read(), name, labels: labels, to: &text)
         }
     }
 
     private static func append(
-        _ histogram: ReadHistogram, _ name: String, _ labels: String, to text: inout String
+        _ histogram: ReadHistogram, _ name: String, labels: String, to text: inout String
     ) {
         // Cumulative, as the format wants it; `+Inf` is the same as `_count`.
         var total: UInt64 = 0

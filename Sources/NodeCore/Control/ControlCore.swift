@@ -89,7 +89,7 @@ public final class ControlCore {
             own { $0.handle(event, now: $1, into: &$2) }
         case .peer(let processID, let word): heard(word, from: processID)
         case .linkReset(let processID): linkReset(processID)
-        case .link(let processID, let loop, let report): link(processID, loop, report)
+        case .link(let processID, let loop, let report): link(processID, loop, report: report)
         case .datagram(let packet, let from): gossip(.datagram(packet, from: from))
         case .catalog(let version):
             catalogVersion = version
@@ -311,7 +311,7 @@ public final class ControlCore {
         }
     }
 
-    private func link(_ processID: ProcessID, _ loop: Int, _ report: LinkReport) {
+    private func link(_ processID: ProcessID, _ loop: Int, report: LinkReport) {
         switch report {
         case .stands: tell(links.stands(processID, loop: loop, now: now))
         case .cutOff(let reason):

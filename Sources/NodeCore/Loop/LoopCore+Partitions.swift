@@ -77,7 +77,7 @@ extension LoopCore {
 
     private func carryOut(_ effect: consuming PartitionEffect, of id: PartitionID) {
         switch effect {
-        case .append(let sequence, let body): append(id, sequence, body)
+        case .append(let sequence, let body): append(id, sequence, body: body)
         case .reply(let request, let reply): answer(request, reply.value)
         case .offer(let to, let frame): route(.offered(frame.value), to: to)
         case .acknowledge(let to, let said): route(.acknowledged(said.value), to: to)
@@ -98,7 +98,7 @@ extension LoopCore {
         }
     }
 
-    private func append(_ id: PartitionID, _ sequence: Sequence, _ body: [UInt8]) {
+    private func append(_ id: PartitionID, _ sequence: Sequence, body: [UInt8]) {
         guard let partition = partitions[id] else { return }
         let header = RecordHeader(
             partition: id, sequence: sequence, epoch: epoch(of: id), history: partition.history)

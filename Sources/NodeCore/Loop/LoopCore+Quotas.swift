@@ -155,7 +155,7 @@ extension LoopCore {
         guard servedSince[home(of: project)] != nil,
             let rate = (limits[project] ?? .standard).rate(of: kind)
         else { return held }
-        let level = grantor.level(of: kind, project, now: now) ?? levelAtOpening(kind, project, rate)
+        let level = grantor.level(of: kind, project, now: now) ?? levelAtOpening(kind, project, rate: rate)
         return held + level + rate.inflow(in: length)
     }
 
@@ -163,7 +163,7 @@ extension LoopCore {
     public var lastQuotaRequest: UInt64 { router.admission.lastRequest }
 
     /// The tokens that a bucket would hold if a spender's request opened it.
-    private func levelAtOpening(_ kind: QuotaKind, _ project: ProjectNumber, _ rate: QuotaRate) -> UInt64 {
+    private func levelAtOpening(_ kind: QuotaKind, _ project: ProjectNumber, rate: QuotaRate) -> UInt64 {
         if births[project] == epoch(of: home(of: project)) { return rate.burst }
         guard let left = handedOver[project], left.indices.contains(Int(kind.rawValue)) else { return 0 }
         return left[Int(kind.rawValue)]

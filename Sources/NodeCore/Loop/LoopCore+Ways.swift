@@ -40,7 +40,7 @@ extension LoopCore {
     static var behind: PartitionRefusal { .unavailable("too much waits for the partition's owner") }
 
     func ask(
-        _ partition: PartitionID, _ id: RequestID, _ request: consuming Request, _ deadline: Deadline
+        _ partition: PartitionID, _ id: RequestID, request: consuming Request, deadline: Deadline
     ) {
         let epoch = places.epoch(of: partition)
         if isBehind(partition) {
@@ -59,7 +59,7 @@ extension LoopCore {
     }
 
     /// Whether the loop may carry the request out now. The process may have slept since the turn began.
-    func mayCarryOut(_ asked: RequestID, _ requestGuard: RequestGuard, _ partition: PartitionID) -> Bool {
+    func mayCarryOut(_ asked: RequestID, _ requestGuard: RequestGuard, partition: PartitionID) -> Bool {
         guard options.isClustered else {
             // The gateway may have told the client that the request was not done.
             let isLate = requestGuard.deadline.isPast(now: now.monotonic)

@@ -236,7 +236,7 @@ public final class LoopCore<Host: LoopHost> {
         switch message {
         case .partition(let id, let event): handle(event, of: id)
         case .request(let id, let asked, let request, let requestGuard):
-            guard mayCarryOut(asked, requestGuard, id) else { return }
+            guard mayCarryOut(asked, requestGuard, partition: id) else { return }
             observer?.carriesOut(asked)
             handle(.request(asked, request), of: id)
         case .reply(let request, let reply):
@@ -364,8 +364,8 @@ public final class LoopCore<Host: LoopHost> {
         while let effect = batch.popLast() {
             switch effect {
             case .ask(let partition, let id, let request, let deadline):
-                observer?.asks(partition, id, request, deadline)
-                ask(partition, id, request, deadline)
+                observer?.asks(partition, id, request: request, deadline: deadline)
+                ask(partition, id, request: request, deadline: deadline)
             case .finish(let ticket, let outcome): effects.append(.finish(ticket: ticket, outcome))
             case .quota(let request): sendQuota(request)
             case .wake(let time): effects.append(.wake(.deadlines, at: time))

@@ -21,7 +21,7 @@ open class LoopObserver {
     public init() {}
 
     /// The loop asks a partition's owner to carry out a request before the deadline.
-    open func asks(_ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline) {}
+    open func asks(_ partition: PartitionID, _ id: RequestID, request: Request, deadline: Deadline) {}
     /// The process or loop that was asked has replied, and the router still waits for an answer to this copy.
     open func hears(_ reply: Reply, to id: RequestID) {}
     /// The router has admitted more operations of a project.

@@ -53,7 +53,7 @@ extension ClusterSimulation {
     /// Sends as an SDK does: an unavailable or unanswered send goes out again, as another message.
     func trySend(
         _ client: Int, _ target: History.Send.Target, key: String = "", isShort: Bool = false,
-        triesLeft: Int, _ done: @escaping () -> Void
+        triesLeft: Int, done: @escaping () -> Void
     ) {
         nextMessage += 1
         let envelope = Envelope(
@@ -96,7 +96,7 @@ extension ClusterSimulation {
             }
             guard triesLeft > 1 else { return done() }
             self.after(.milliseconds(300) + self.roll(.milliseconds(900)), .client) {
-                self.trySend(client, target, key: key, isShort: isShort, triesLeft: triesLeft - 1, done)
+                self.trySend(client, target, key: key, isShort: isShort, triesLeft: triesLeft - 1, done: done)
             }
         }
     }

@@ -48,7 +48,7 @@ extension ClusterSimulation {
     }
 
     /// Asks a gateway. `answered` gets `nil` where the connection breaks or no answer comes within 40 s.
-    func call(_ what: String, _ operation: Operation, _ answered: @escaping (Outcome?) -> Void) {
+    func call(_ what: String, _ operation: Operation, answered: @escaping (Outcome?) -> Void) {
         lastCall += 1
         let id = lastCall
         underWay[id] = (what, now)
@@ -63,7 +63,7 @@ extension ClusterSimulation {
                 return self.after(1_000_000, .client) { finish(nil) }
             }
             process.calls[id] = { finish(nil) }
-            self.after(0, .client, process) {
+            self.after(0, .client, process: process) {
                 process.anyLoop.submit(operation) { outcome in
                     self.after(100_000 + self.roll(1_000_000), .client) {
                         guard process.calls.removeValue(forKey: id) != nil else { return }
@@ -130,14 +130,15 @@ extension ClusterSimulation {
                     device: device, topic: number, subscribe: subscribes, began: now, outcome: .unknown))
         }
         let places = Array(first..<history.changes.count)
-        tryChange(subscribes ? .subscribe : .unsubscribe, number, devices, places, doubted: 0)
+        tryChange(
+            subscribes ? .subscribe : .unsubscribe, number, devices: devices, places: places, doubted: 0)
         later(client)
     }
 
     /// `places`: the devices' changes in the history. `doubted`: when an earlier try ended without an answer,
     /// or 0. Such a try may still take effect until its gateway's deadline.
     private func tryChange(
-        _ kind: SubscriptionChange.Kind, _ topic: Int, _ devices: [Int], _ places: [Int], doubted: UInt64
+        _ kind: SubscriptionChange.Kind, _ topic: Int, devices: [Int], places: [Int], doubted: UInt64
     ) {
         guard !isAsking else { return }
         let change = SubscriptionChange(
@@ -183,7 +184,8 @@ extension ClusterSimulation {
             guard !left.isEmpty else { return }
             self.after(.milliseconds(200) + self.roll(.milliseconds(800)), .client) {
                 self.tryChange(
-                    kind, topic, left.map { devices[$0] }, left.map { places[$0] }, doubted: doubted)
+                    kind, topic, devices: left.map { devices[$0] }, places: left.map { places[$0] },
+                    doubted: doubted)
             }
         }
     }
@@ -233,12 +235,12 @@ extension ClusterSimulation {
         lastCall += 1
         let id = lastCall
         process.calls[id] = { self.hungUp(listener) }
-        after(100_000 + roll(1_000_000), .client, process) {
+        after(100_000 + roll(1_000_000), .client, process: process) {
             process.calls[id] = nil
             guard listener.isOpenAtDevice, !process.isRetiring else { return self.hungUp(listener) }
             let loop = process.anyLoop
             listener.loop = loop
-            loop.listen(listener, registration, credential, resume: resume)
+            loop.listen(listener, registration, credential: credential, resume: resume)
         }
     }
 
@@ -253,7 +255,7 @@ extension ClusterSimulation {
         listener.isOpenAtDevice = false
         guard let loop = listener.loop else { return }
         let delay = roll(5) == 0 ? roll(.seconds(20)) : roll(3_000_000)
-        after(delay, .client, loop.process) { loop.cancelled(listener) }
+        after(delay, .client, process: loop.process) { loop.cancelled(listener) }
     }
 
     private func toggle(_ client: Int) {

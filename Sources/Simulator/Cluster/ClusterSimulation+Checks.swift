@@ -138,7 +138,7 @@ extension ClusterSimulation {
             guard !running.isEmpty else { return }
             let to = running[Int(roll(UInt64(running.count)))]
             let from = running[Int(roll(UInt64(running.count)))]
-            after(roll(.seconds(1)), .arrived, to) {
+            after(roll(.seconds(1)), .arrived, process: to) {
                 to.received(bytes, from: from.processID, after: to.monotonic)
             }
         }

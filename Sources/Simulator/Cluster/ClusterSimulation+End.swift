@@ -159,12 +159,12 @@ extension ClusterSimulation {
         while now < limit, questionsLeft > 0 { run(until: now + .milliseconds(200)) }
     }
 
-    private func persist(_ what: String, _ operation: Operation, _ done: @escaping (Outcome) -> Void) {
+    private func persist(_ what: String, _ operation: Operation, done: @escaping (Outcome) -> Void) {
         call(what, operation) { outcome in
             if let outcome {
                 if case .refused(.unavailable) = outcome {} else { return done(outcome) }
             }
-            self.after(.milliseconds(300), .client) { self.persist(what, operation, done) }
+            self.after(.milliseconds(300), .client) { self.persist(what, operation, done: done) }
         }
     }
 

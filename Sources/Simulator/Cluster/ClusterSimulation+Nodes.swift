@@ -40,7 +40,7 @@ extension ClusterSimulation {
         let calls = process.calls.sorted { $0.key < $1.key }
         process.calls = [:]
         process.stalled = []
-        for (_, tell) in calls { after(roll(2_000_000), .client, tell) }
+        for (_, tell) in calls { after(roll(2_000_000), .client, body: tell) }
         for listener in process.abandonLoops() {
             after(roll(2_000_000), .client) { self.hungUp(listener) }
         }
@@ -58,7 +58,7 @@ extension ClusterSimulation {
     }
 
     private func wait(for process: SimulatedProcess, until limit: UInt64) {
-        after(.milliseconds(50), .timer, process) {
+        after(.milliseconds(50), .timer, process: process) {
             if !process.isBusy || self.now >= limit { return self.end(process, fences: true) }
             self.wait(for: process, until: limit)
         }

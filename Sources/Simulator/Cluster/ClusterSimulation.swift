@@ -132,13 +132,13 @@ public final class ClusterSimulation {
     func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
     func chance(_ perMille: UInt64) -> Bool { perMille > 0 && roll(1000) < perMille }
 
-    func after(_ delay: UInt64, _ tag: Tag, _ body: @escaping () -> Void) {
+    func after(_ delay: UInt64, _ tag: Tag, body: @escaping () -> Void) {
         queue.push(now + delay, Happening(tag: tag, process: nil, body: body))
     }
 
     /// Plans an event of a process, which happens only if the process still runs then.
     func after(
-        _ delay: UInt64, _ tag: Tag, _ process: SimulatedProcess, _ body: @escaping () -> Void
+        _ delay: UInt64, _ tag: Tag, process: SimulatedProcess, body: @escaping () -> Void
     ) {
         queue.push(now + delay, Happening(tag: tag, process: process, body: body))
     }
@@ -158,12 +158,12 @@ public final class ClusterSimulation {
                     continue
                 }
             }
-            happen(happening.tag, happening.process, happening.body)
+            happen(happening.tag, happening.process, body: happening.body)
         }
         now = max(now, end)
     }
 
-    private func happen(_ tag: Tag, _ process: SimulatedProcess?, _ body: () -> Void) {
+    private func happen(_ tag: Tag, _ process: SimulatedProcess?, body: () -> Void) {
         eventCount += 1
         note(now ^ UInt64(tag.rawValue) << 56 ^ UInt64(process?.index ?? 99) << 48)
         body()
@@ -175,7 +175,7 @@ public final class ClusterSimulation {
         let stalled = process.stalled
         process.stalled = []
         if process.startClock() > 0 { forgiveQuotas(of: process) }
-        for (tag, body) in stalled where process.isRunning { happen(tag, process, body) }
+        for (tag, body) in stalled where process.isRunning { happen(tag, process, body: body) }
     }
 
     func violate(_ guarantee: String, _ description: String) {

@@ -37,7 +37,7 @@ class EngineConnection {
             let answer = execute(fate)
             var back = 100_000 + world.roll(900_000)
             if case .unsent = fate { back += world.roll(.milliseconds(300)) }
-            world.after(back, .answered, process) { answer() }
+            world.after(back, .answered, process: process) { answer() }
         }
     }
 
@@ -185,7 +185,7 @@ final class SimulatedEngine: EngineConnection {
             return
         }
         wakesAt = retryAt
-        world.after(retryAt - world.now, .timer, process) {
+        world.after(retryAt - world.now, .timer, process: process) {
             self.wakesAt = nil
             self.work()
         }
@@ -208,7 +208,7 @@ final class SimulatedEngine: EngineConnection {
                 { try $0.engine.look(partition, sequence) }, at: database
             ) { result in
                 switch result {
-                case .success(let batch): self.schedule.looked(partition, sequence, batch)
+                case .success(let batch): self.schedule.looked(partition, sequence, batch: batch)
                 case .failure: self.schedule.lookFailed()
                 }
             }
@@ -217,7 +217,7 @@ final class SimulatedEngine: EngineConnection {
         case .closed(let partition): closed(partition)
         case .pause(let nanoseconds):
             isBusy = true
-            world.after(nanoseconds, .timer, process) {
+            world.after(nanoseconds, .timer, process: process) {
                 self.isBusy = false
                 self.work()
             }

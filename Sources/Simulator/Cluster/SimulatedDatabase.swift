@@ -129,17 +129,17 @@ final class SimulatedDatabase {
         case .late:
             world.after(world.roll(.milliseconds(700)), .database) {
                 guard !self.isAway else { return }
-                _ = self.commit(session, batch, rows)
+                _ = self.commit(session, batch, rows: rows)
             }
             return .unknown("the request is late")
         case .replyLost:
             engine.faults = [.loseReply]
-            return commit(session, batch, rows)
-        case .works: return commit(session, batch, rows)
+            return commit(session, batch, rows: rows)
+        case .works: return commit(session, batch, rows: rows)
         }
     }
 
-    private func commit(_ session: SessionID, _ batch: BatchID, _ rows: [Row]) -> AppendOutcome {
+    private func commit(_ session: SessionID, _ batch: BatchID, rows: [Row]) -> AppendOutcome {
         #if DEBUG
             if world.options.plantedInCluster.contains(.appendUnchecked),
                 (try? engine.isAlive(session)) == false

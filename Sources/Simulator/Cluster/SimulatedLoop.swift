@@ -88,7 +88,7 @@ final class SimulatedLoop {
     }
 
     private func forgetIdleBuckets() {
-        world.after(.seconds(25), .timer, process) {
+        world.after(.seconds(25), .timer, process: process) {
             self.core.forgetIdleBuckets(now: self.process.clock)
             self.forgetIdleBuckets()
         }
@@ -128,7 +128,7 @@ final class SimulatedLoop {
     func scheduleTurn(in delay: UInt64 = 0) {
         guard !isTurnScheduled else { return }
         isTurnScheduled = true
-        world.after(delay, .loop, process) { self.turn() }
+        world.after(delay, .loop, process: process) { self.turn() }
     }
 
     func turn() {
@@ -160,10 +160,10 @@ final class SimulatedLoop {
         case .append(let rows): process.submit(rows)
         case .confirm(let id, let token): process.confirm(id, token)
         case .readRecords(let id, let sequences, let bytesMax, let token):
-            process.read(id, sequences, bytesMax, token)
+            process.read(id, sequences, bytesMax: bytesMax, token: token)
         case .writeSnapshot(let id, let covering, let part, let token):
-            process.writeSnapshot(id, covering, part, token)
-        case .trim(let id, let below, let keeping): process.trim(id, below, keeping)
+            process.writeSnapshot(id, covering, part: part, token: token)
+        case .trim(let id, let below, let keeping): process.trim(id, below, keeping: keeping)
         case .load(let id, let epoch, let mark): process.load(id, epoch, behind: mark)
         case .lost(let id): process.tellOwnership(.lost(id))
         case .serving(let id): process.tellOwnership(.serving(id))
@@ -212,7 +212,7 @@ final class SimulatedLoop {
     }
 
     func listen(
-        _ listener: Listener, _ registration: Registration, _ credential: DeviceMAC, resume: EventID?
+        _ listener: Listener, _ registration: Registration, credential: DeviceMAC, resume: EventID?
     ) {
         listener.number = core.attach(registration, by: .device(credential), resume: resume)
         listeners[listener.number] = listener
@@ -306,7 +306,9 @@ extension SimulatedLoop: LoopHost {
     func write(_ chunk: Chunk, to stream: UInt64) -> Bool {
         guard let listener = listeners[stream] else { return false }
         if world.isLoading, world.chance(world.options.fullPerMille) {
-            world.after(1_000_000 + world.roll(.milliseconds(50)), .timer, process) { self.drained(stream) }
+            world.after(1_000_000 + world.roll(.milliseconds(50)), .timer, process: process) {
+                self.drained(stream)
+            }
             return false
         }
         let at = max(listener.lastArrival + 1, world.now + 100_000 + world.roll(2_000_000))
@@ -335,7 +337,7 @@ private final class SimulatedObserver: LoopObserver {
     }
 
     override func asks(
-        _ partition: PartitionID, _ id: RequestID, _ request: Request, _ deadline: Deadline
+        _ partition: PartitionID, _ id: RequestID, request: Request, deadline: Deadline
     ) {
         world.debug(
             "\(loop.index) (process \(loop.processID)) asks \(partition.rawValue) number \(id.number) \(request)"

@@ -122,11 +122,11 @@ final class SimulatedNetwork {
         switch parcel {
         case .frame(let bytes):
             world.note(UInt64(bytes.count) << 32 ^ UInt64(processID.rawValue))
-            world.after(0, .arrived, to) {
+            world.after(0, .arrived, process: to) {
                 self.taken(bytes, connection)
                 to.received(bytes, from: processID, after: connection.after)
             }
-        case .pong(let sent): world.after(0, .arrived, to) { connection.after = sent }
+        case .pong(let sent): world.after(0, .arrived, process: to) { connection.after = sent }
         }
     }
 
@@ -134,14 +134,16 @@ final class SimulatedNetwork {
     private func ping(_ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else { return }
         answer(connection, connection.to.monotonic)
-        world.after(timing.ping, .network, connection.to) { self.ping(connection) }
+        world.after(timing.ping, .network, process: connection.to) { self.ping(connection) }
     }
 
     private func answer(_ connection: Connection, _ sent: MonotonicTime) {
         let (from, to) = (connection.from.index, connection.to.index)
         // The kernel sends the ping again and again, until it passes or an end gives the connection up.
         let isHeld = isCut(to, from)
-        world.after(isHeld ? .milliseconds(200) : latency(to, from), .network, connection.from.process) {
+        world.after(
+            isHeld ? .milliseconds(200) : latency(to, from), .network, process: connection.from.process
+        ) {
             guard !connection.isDead, connection.isOpenAtFrom else { return }
             isHeld ? self.answer(connection, sent) : self.transmit(.pong(sent), connection)
         }
@@ -176,7 +178,7 @@ final class SimulatedNetwork {
 
     private func hand(_ datagram: SentDatagram, from name: String) {
         guard let process = world.slots[datagram.to].process else { return }
-        world.after(0, .arrived, process) {
+        world.after(0, .arrived, process: process) {
             let before = process.refusedDatagrams
             process.handle(.datagram(datagram.bytes, from: name))
             guard process.refusedDatagrams == before else { return self.world.count("datagrams refused") }
@@ -199,10 +201,12 @@ final class SimulatedNetwork {
         let target = world.process(of: processID)
         let index = target?.index ?? from.peers[processID]?.index ?? from.index
         if isCut(from.index, index) || isCut(index, from.index) {
-            return world.after(timing.connect, .network, from.process) { self.failed(from, processID) }
+            return world.after(timing.connect, .network, process: from.process) {
+                self.failed(from, processID)
+            }
         }
         guard let target else {
-            return world.after(200_000 + world.roll(800_000), .network, from.process) {
+            return world.after(200_000 + world.roll(800_000), .network, process: from.process) {
                 self.failed(from, processID)
             }
         }
@@ -211,7 +215,8 @@ final class SimulatedNetwork {
             if world.now - since > timing.silence { return failed(from, processID) }
             return world.after(.milliseconds(100), .network) { self.attempt(from, processID, since: since) }
         }
-        world.after(latency(from.index, index) + latency(index, from.index), .network, from.process) {
+        world.after(latency(from.index, index) + latency(index, from.index), .network, process: from.process)
+        {
             guard target.isRunning, from.peers[processID] != nil else { return self.failed(from, processID) }
             let after = target.monotonic.nanoseconds - self.timing.waitMax
             let connection = Connection(from: from, to: target, after: MonotonicTime(nanoseconds: after))
@@ -242,7 +247,7 @@ final class SimulatedNetwork {
         from.peers[processID]?.isBackingOff = true
         from.report(processID, .failed("no connection"))
         from.peers[processID]?.backoff = min(peer.backoff * 2, timing.backoffMax)
-        world.after(peer.backoff, .network, from.process) {
+        world.after(peer.backoff, .network, process: from.process) {
             guard let peer = from.peers[processID] else { return }
             from.peers[processID]?.isBackingOff = false
             if !peer.waiting.isEmpty { self.connect(from, processID, since: self.world.now) }
@@ -263,7 +268,7 @@ final class SimulatedNetwork {
 
     private func end(_ connection: Connection, atFrom: Bool, in delay: UInt64) {
         let process = atFrom ? connection.from.process : connection.to
-        world.after(delay, .network, process) {
+        world.after(delay, .network, process: process) {
             if atFrom {
                 guard connection.isOpenAtFrom else { return }
                 connection.isOpenAtFrom = false

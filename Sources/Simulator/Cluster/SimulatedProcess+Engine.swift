@@ -36,7 +36,7 @@ extension SimulatedProcess {
         }
     }
 
-    func read(_ id: PartitionID, _ sequences: [Sequence], _ bytesMax: Int, _ token: UInt64) {
+    func read(_ id: PartitionID, _ sequences: [Sequence], bytesMax: Int, token: UInt64) {
         connections(of: id).journal.perform(.read, isLarge: true) { database in
             try database.engine.readBodies(id, of: sequences, bytesMax: bytesMax)
         } then: { result in
@@ -50,7 +50,7 @@ extension SimulatedProcess {
         }
     }
 
-    func writeSnapshot(_ id: PartitionID, _ covering: Sequence, _ part: SnapshotPart, _ token: UInt64) {
+    func writeSnapshot(_ id: PartitionID, _ covering: Sequence, part: SnapshotPart, token: UInt64) {
         let session = session
         connections(of: id).journal.perform(.write, isLarge: true) { database in
             try database.engine.writeSnapshot(
@@ -64,7 +64,7 @@ extension SimulatedProcess {
         }
     }
 
-    func trim(_ id: PartitionID, _ below: Sequence, _ keeping: [Sequence]) {
+    func trim(_ id: PartitionID, _ below: Sequence, keeping: [Sequence]) {
         let session = session
         connections(of: id).journal.perform(.write) { database in
             try database.engine.trim(

@@ -115,7 +115,7 @@ final class SimulatedProcess {
 
     /// Calls `body` when the process's own clock shows the time; the clock may stand still meanwhile.
     func wake(at time: MonotonicTime, _ body: @escaping () -> Void) {
-        world.after(delay(to: time), .timer, self) {
+        world.after(delay(to: time), .timer, process: self) {
             if self.monotonic < time { return self.wake(at: time, body) }
             body()
         }

@@ -166,12 +166,12 @@ public final class GossipWorld {
         if until > now { return queue.push(until, what) }
         switch what {
         case .wake: feed(node, .woke)
-        case .datagram(_, let from, let datagram): hand(datagram, from, node)
+        case .datagram(_, let from, let datagram): hand(datagram, from, node: node)
         case .stream(_, let bytes): feed(node, .stream(bytes))
         }
     }
 
-    private func hand(_ datagram: SentDatagram, _ from: Int, _ node: Int) {
+    private func hand(_ datagram: SentDatagram, _ from: Int, node: Int) {
         let before = refused
         feed(node, .datagram(datagram.bytes, from: nodes[from].name))
         guard refused == before else { return }
@@ -200,7 +200,7 @@ public final class GossipWorld {
             nodes[node].traffic.datagrams += 1
             nodes[node].traffic.datagramBytes += UInt64(bytes.count)
             guard let to = places[address] else { return }
-            transmit(bytes, node, to)
+            transmit(bytes, node, to: to)
         case .stream(let bytes, let session):
             guard let to = sessions[session], nodes[to].machine.ownSession == session else { return }
             nodes[node].traffic.streamBytes += UInt64(bytes.count)
@@ -219,7 +219,7 @@ public final class GossipWorld {
         }
     }
 
-    private func transmit(_ bytes: [UInt8], _ from: Int, _ to: Int) {
+    private func transmit(_ bytes: [UInt8], _ from: Int, to: Int) {
         guard !isCut(from, to) else { return }
         if network.lost > 0, random.next(upperBound: UInt64(1000)) < network.lost { return }
         let datagram = SentDatagram(bytes, to: to)

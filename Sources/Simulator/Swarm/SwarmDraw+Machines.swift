@@ -13,14 +13,14 @@ extension SwarmDraw {
     private mutating func draw(_ name: String, _ key: any Bound, from: Int, to most: Int = 64) {
         let plain = Options(seed: 0)[keyPath: key]
         let small = magnitude(UInt64(from), UInt64(roll(4) == 0 ? plain : min(plain, most)))
-        add(name, UInt64(plain), roll(2) == 0 ? small : UInt64(plain)) { $0[keyPath: key] = Int($1) }
+        add(name, UInt64(plain), value: roll(2) == 0 ? small : UInt64(plain)) { $0[keyPath: key] = Int($1) }
     }
 
     /// A time, in milliseconds.
     private mutating func draw(_ name: String, _ key: any Length, from: UInt64) {
         let plain = Options(seed: 0)[keyPath: key] / 1_000_000
         let short = magnitude(from, plain)
-        add(name, plain, roll(2) == 0 ? short : plain) { $0[keyPath: key] = .milliseconds($1) }
+        add(name, plain, value: roll(2) == 0 ? short : plain) { $0[keyPath: key] = .milliseconds($1) }
     }
 
     mutating func drawJournalBounds() {

@@ -9,8 +9,8 @@ import Quotas
 
 extension SwarmDraw {
     mutating func drawWorld() {
-        add("standstill", 0, roll(3) == 0 ? 1 : 0) { if $1 == 1 { $0.faults.insert(.standstill) } }
-        add("keys-gap-ms", 0, roll(4) == 0 ? even(100, 5000) : 0) { $0.keysGapMax = .milliseconds($1) }
+        add("standstill", 0, value: roll(3) == 0 ? 1 : 0) { if $1 == 1 { $0.faults.insert(.standstill) } }
+        add("keys-gap-ms", 0, value: roll(4) == 0 ? even(100, 5000) : 0) { $0.keysGapMax = .milliseconds($1) }
         drawBodies()
         drawDeliveries()
         drawQuotas()
@@ -18,16 +18,16 @@ extension SwarmDraw {
         drawOwnership()
         drawMembership()
         // Every commit takes as long, whatever a lease is.
-        add("commit-ms", 0, roll(6) == 0 ? even(400, 3500) : 0) { $0.writeMin = .milliseconds($1) }
+        add("commit-ms", 0, value: roll(6) == 0 ? even(400, 3500) : 0) { $0.writeMin = .milliseconds($1) }
     }
 
     /// Half of the bounds stay at their defaults, so that a run meets each small one by itself.
     private mutating func bound(
         _ name: String, _ plain: UInt64, from: UInt64, to: UInt64? = nil,
-        _ apply: @escaping @Sendable (inout Options, UInt64) -> Void
+        apply: @escaping @Sendable (inout Options, UInt64) -> Void
     ) {
         let value = roll(2) == 0 ? magnitude(from, to ?? plain) : plain
-        add(name, plain, value, apply)
+        add(name, plain, value: value, apply: apply)
     }
 
     private mutating func drawBodies() {
@@ -221,7 +221,7 @@ extension SwarmDraw {
             $0.membership.tellingsFactor = Int($1)
         }
         drawGossipBounds(plain)
-        add("replayed-datagrams", 0, rate()) { $0.replayedPerMille = $1 }
+        add("replayed-datagrams", 0, value: rate()) { $0.replayedPerMille = $1 }
     }
 
     private mutating func drawGossipBounds(_ plain: Membership.Options) {

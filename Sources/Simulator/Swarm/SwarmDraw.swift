@@ -111,73 +111,82 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
     }
 
     mutating func add(
-        _ name: String, _ plain: UInt64, _ value: UInt64,
-        _ apply: @escaping @Sendable (inout Options, UInt64) -> Void
+        _ name: String, _ plain: UInt64, value: UInt64,
+        apply: @escaping @Sendable (inout Options, UInt64) -> Void
     ) {
         traits.append(Trait(name: name, value: value, plain: plain, apply: apply))
     }
 
     private mutating func drawSizes() {
-        add("nodes", 5, even(1, 9)) { $0.nodeCount = Int($1) }
-        add("partitions", 8, magnitude(1, 16)) {
+        add("nodes", 5, value: even(1, 9)) { $0.nodeCount = Int($1) }
+        add("partitions", 8, value: magnitude(1, 16)) {
             $0.partitionCount = Int($1)
             $0.partition.partitionCount = Int($1)
         }
-        add("loops", 1, even(1, 4)) { $0.loopCount = Int($1) }
-        add("databases", 1, [1, 1, 2, 3][Int(roll(4))]) {
+        add("loops", 1, value: even(1, 4)) { $0.loopCount = Int($1) }
+        add("databases", 1, value: [1, 1, 2, 3][Int(roll(4))]) {
             $0.databaseCount = min(Int($1), $0.partitionCount)
         }
-        add("projects", 1, [1, 1, 2, 3][Int(roll(4))]) { $0.projectCount = Int($1) }
+        add("projects", 1, value: [1, 1, 2, 3][Int(roll(4))]) { $0.projectCount = Int($1) }
         let devices = even(2, 30)
-        add("devices", 12, devices) { $0.deviceCount = Int($1) }
-        add("topics", 5, magnitude(1, 20)) { $0.topicCount = Int($1) }
+        add("devices", 12, value: devices) { $0.deviceCount = Int($1) }
+        add("topics", 5, value: magnitude(1, 20)) { $0.topicCount = Int($1) }
         let seconds = even(4, 30)
-        add("seconds", 30, seconds) { $0.seconds = $1 }
+        add("seconds", 30, value: seconds) { $0.seconds = $1 }
         // So that some runs have few operations, and no run takes for ever.
         let operations = [even(50, 500), even(500, 2000), even(2000, 6000)][Int(roll(3))]
         let pause = max(2, 2000 * seconds * devices / operations)
-        add("pause-ms", 1200, pause) { $0.pauseMax = .milliseconds($1) }
-        add("body-bytes", 0, [0, 10, 200, 1500, 4096][Int(roll(5))]) { $0.bodyBytesMax = Int($1) }
+        add("pause-ms", 1200, value: pause) { $0.pauseMax = .milliseconds($1) }
+        add("body-bytes", 0, value: [0, 10, 200, 1500, 4096][Int(roll(5))]) { $0.bodyBytesMax = Int($1) }
         let bursts = roll(3) == 0 ? even(1, 3) : 0
-        add("bursts-per-mille", 0, min(500, bursts * 2200 / operations + min(bursts, 1))) {
+        add("bursts-per-mille", 0, value: min(500, bursts * 2200 / operations + min(bursts, 1))) {
             $0.burstPerMille = $1
         }
-        add("burst-size", 100, magnitude(2, 2000)) { $0.burstMax = $1 }
-        add("companions-per-mille", 167, [0, 30, 167, 500, 1000][Int(roll(5))]) { $0.companionsPerMille = $1 }
-        add("unregister-per-mille", 0, roll(3) == 0 ? even(1, 100) : 0) { $0.unregisterPerMille = $1 }
-        add("tight", 0, roll(4) == 0 ? 1 : 0) { if $1 == 1 { $0.limits = .tight } }
-        add("limits-gap-ms", 0, roll(6) == 0 ? even(200, 8000) : 0) {
+        add("burst-size", 100, value: magnitude(2, 2000)) { $0.burstMax = $1 }
+        add("companions-per-mille", 167, value: [0, 30, 167, 500, 1000][Int(roll(5))]) {
+            $0.companionsPerMille = $1
+        }
+        add("unregister-per-mille", 0, value: roll(3) == 0 ? even(1, 100) : 0) { $0.unregisterPerMille = $1 }
+        add("tight", 0, value: roll(4) == 0 ? 1 : 0) { if $1 == 1 { $0.limits = .tight } }
+        add("limits-gap-ms", 0, value: roll(6) == 0 ? even(200, 8000) : 0) {
             $0.limitsGapMax = .milliseconds($1)
             if $1 > 0 { $0.limits = .tight }
         }
-        add("fanouts", 1000, roll(4) == 0 ? magnitude(1, 1000) : 1000) { $0.limits.fanouts = UInt32($1) }
-        add("poison", 1, roll(4) == 0 ? 1 : 0) { $0.poisons = $1 == 1 }
+        add("fanouts", 1000, value: roll(4) == 0 ? magnitude(1, 1000) : 1000) {
+            $0.limits.fanouts = UInt32($1)
+        }
+        add("poison", 1, value: roll(4) == 0 ? 1 : 0) { $0.poisons = $1 == 1 }
     }
 
     private mutating func drawFaults() {
         for fault in Fault.allCases where fault != .standstill {
-            add("\(fault)", 0, roll(3) == 0 ? 1 : 0) { if $1 == 1 { $0.faults.insert(fault) } }
+            add("\(fault)", 0, value: roll(3) == 0 ? 1 : 0) { if $1 == 1 { $0.faults.insert(fault) } }
         }
-        add("fault-gap-ms", 4000, [even(150, 1000), even(1000, 4000), even(4000, 15_000)][Int(roll(3))]) {
+        add(
+            "fault-gap-ms", 4000,
+            value: [even(150, 1000), even(1000, 4000), even(4000, 15_000)][Int(roll(3))]
+        ) {
             $0.faultGapMax = .milliseconds($1)
         }
     }
 
     private mutating func drawRates() {
-        add("refused", 0, rate()) { $0.refusedPerMille = $1 }
-        add("unknown", 0, rate()) { $0.unknownPerMille = $1 }
-        add("stalls", 0, rate()) { $0.stallPerMille = $1 }
-        add("stall-ms", 1500, magnitude(10, 5000)) { $0.stallMax = .milliseconds($1) }
-        add("write-ms", 5, [1, 5, 5, 50, 400][Int(roll(5))]) { $0.writeMax = .milliseconds($1) }
-        add("latency-us", 450, magnitude(10, 100_000)) { $0.latencyMax = $1 * 1000 }
-        add("lost-datagrams", 0, rate() / 2) { $0.lostDatagramsPerMille = $1 }
-        add("failed-calls", 0, rate() / 2) { $0.failedPerMille = $1 }
-        add("full-streams", 0, rate() / 2) { $0.fullPerMille = $1 }
+        add("refused", 0, value: rate()) { $0.refusedPerMille = $1 }
+        add("unknown", 0, value: rate()) { $0.unknownPerMille = $1 }
+        add("stalls", 0, value: rate()) { $0.stallPerMille = $1 }
+        add("stall-ms", 1500, value: magnitude(10, 5000)) { $0.stallMax = .milliseconds($1) }
+        add("write-ms", 5, value: [1, 5, 5, 50, 400][Int(roll(5))]) { $0.writeMax = .milliseconds($1) }
+        add("latency-us", 450, value: magnitude(10, 100_000)) { $0.latencyMax = $1 * 1000 }
+        add("lost-datagrams", 0, value: rate() / 2) { $0.lostDatagramsPerMille = $1 }
+        add("failed-calls", 0, value: rate() / 2) { $0.failedPerMille = $1 }
+        add("full-streams", 0, value: rate() / 2) { $0.fullPerMille = $1 }
     }
 
     private mutating func drawClocks() {
-        add("leap-ms", 200, roll(2) == 0 ? magnitude(200, 40 * 365 * 86_400_000) : 200) { $0.leapMax = $1 }
-        add("drift-per-mille", 0, roll(4) == 0 ? even(1, 50) : 0) { $0.driftPerMille = $1 }
+        add("leap-ms", 200, value: roll(2) == 0 ? magnitude(200, 40 * 365 * 86_400_000) : 200) {
+            $0.leapMax = $1
+        }
+        add("drift-per-mille", 0, value: roll(4) == 0 ? even(1, 50) : 0) { $0.driftPerMille = $1 }
     }
 
     private mutating func drawPartitionBounds() {
@@ -190,7 +199,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         let plain = PartitionOptions(partitionCount: 1)
         func add(_ name: String, _ key: any WritableKeyPath<PartitionOptions, Int> & Sendable, from: Int) {
             let to = plain[keyPath: key]
-            self.add(name, UInt64(to), bound(from, to)) { $0.partition[keyPath: key] = Int($1) }
+            self.add(name, UInt64(to), value: bound(from, to)) { $0.partition[keyPath: key] = Int($1) }
         }
         add("record-bytes", \.recordBytesMax, from: 1)
         add("entry-bytes", \.entryBytesMax, from: 1)
@@ -202,14 +211,16 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         add("push-window", \.pushWindow, from: 1)
         add("swept-a-day", \.sweptDayMax, from: 1)
         let waiting = plain.waitingBytesMax
-        self.add("waiting-bytes", waiting, roll(4) == 0 ? magnitude(100, 200_000) : waiting) {
+        self.add("waiting-bytes", waiting, value: roll(4) == 0 ? magnitude(100, 200_000) : waiting) {
             $0.partition.waitingBytesMax = $1
         }
-        self.add("snapshot-bytes", 2000, magnitude(100, 20_000)) { $0.partition.snapshotBytesMin = Int($1) }
-        self.add("bookkeeping-ms", 1000, magnitude(1, 5000)) {
+        self.add("snapshot-bytes", 2000, value: magnitude(100, 20_000)) {
+            $0.partition.snapshotBytesMin = Int($1)
+        }
+        self.add("bookkeeping-ms", 1000, value: magnitude(1, 5000)) {
             $0.partition.bookkeepingDelay = .milliseconds($1)
         }
-        self.add("outbox-retry-ms", 1000, magnitude(50, 1000)) {
+        self.add("outbox-retry-ms", 1000, value: magnitude(50, 1000)) {
             $0.partition.outboxRetry = .milliseconds($1)
         }
     }

@@ -85,7 +85,7 @@ struct Cert: ParsableCommand {
 
         func run() throws {
             let key = "\(authority)/ca.key"
-            try Settings.demandPrivate(key, .file, ProcessInfo.processInfo.environment)
+            try Settings.demandPrivate(key, .file, environment: ProcessInfo.processInfo.environment)
             let signer = try CertificateAuthority(
                 certificateFile: "\(authority)/ca.pem", keyFile: key, passphrase: try secret.read())
             let folder = CertificateFolder(out ?? authority)

@@ -49,7 +49,7 @@ struct Cluster: ParsableCommand {
 
         func run() throws {
             _ = try connection.call(
-                .POST, "/admin/cluster/drain", ["node": node, "force": force ? "true" : "false"])
+                .POST, "/admin/cluster/drain", body: ["node": node, "force": force ? "true" : "false"])
             guard try hasLeft() else {
                 throw ClientError(
                     "\(node) has not left within 30 s. It is cordoned: once it has ended, it stays out until"
@@ -92,7 +92,7 @@ struct Cluster: ParsableCommand {
         @Argument(help: "The node's name.") var node: String
 
         func run() throws {
-            _ = try connection.call(.POST, "/admin/cluster/uncordon", ["node": node])
+            _ = try connection.call(.POST, "/admin/cluster/uncordon", body: ["node": node])
             if connection.json { try Output.json(["node": node]) } else { print("\(node) may come back") }
         }
     }

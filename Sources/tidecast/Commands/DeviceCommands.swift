@@ -14,8 +14,10 @@ struct Device: ParsableCommand {
         @Option(help: "The project's id.") var project: String
 
         func run() throws {
-            let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/registrations", [:])
-                .object
+            let answer = try connection.call(
+                .POST, "/v1/projects/\(project.segment)/registrations", body: [:]
+            )
+            .object
             if connection.json { return try Output.json(answer) }
             for field in ["name", "token", "credential", "createTime"] {
                 print("\(field): \(answer[field] as? String ?? "")")

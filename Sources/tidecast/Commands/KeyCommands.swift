@@ -75,8 +75,8 @@ struct Key: ParsableCommand {
             body["tokenUri"] = output.tokenURI
             for (field, value) in expires?.fields ?? [:] { body[field] = value }
             let file = try output.open()
-            let made = try connection.call(.POST, "/admin/keys", body).object
-            try output.show(made, file, connection)
+            let made = try connection.call(.POST, "/admin/keys", body: body).object
+            try output.show(made, file, connection: connection)
         }
     }
 
@@ -88,7 +88,7 @@ struct Key: ParsableCommand {
         @Argument(help: "90d, 12h, 30m, a date (UTC), or never.") var when: When
 
         func run() throws {
-            let key = try connection.call(.POST, "/admin/keys/\(id.segment)/expire", when.fields).object
+            let key = try connection.call(.POST, "/admin/keys/\(id.segment)/expire", body: when.fields).object
             if connection.json { return try Output.json(key) }
             print("\(key["id"] ?? "") ends: \(key["expireTime"] as? String ?? "never")")
         }
@@ -101,7 +101,7 @@ struct Key: ParsableCommand {
         @Argument(help: "The credential's id, as `key list` shows it.") var id: String
 
         func run() throws {
-            let key = try connection.call(.POST, "/admin/keys/\(id.segment)/revoke", [:]).object
+            let key = try connection.call(.POST, "/admin/keys/\(id.segment)/revoke", body: [:]).object
             if connection.json { try Output.json(key) } else { print("\(key["id"] ?? "") revoked") }
         }
     }
@@ -141,7 +141,7 @@ struct Key: ParsableCommand {
             if isServerKey {
                 let path = "/admin/serverKeys/\(id)/rotate"
                 let body = atOnce ? ["atOnce": "true"] : [:]
-                return try ServerKeys.show(try connection.call(.POST, path, body).object, connection)
+                return try ServerKeys.show(try connection.call(.POST, path, body: body).object, connection)
             }
             var body: [String: String] = ["overlapSeconds": "\(overlap?.seconds ?? 86_400)"]
             body["tokenUri"] = output.tokenURI
@@ -152,8 +152,8 @@ struct Key: ParsableCommand {
                 try output.check(isNeeded: former["kind"] as? String == "service-account")
             }
             let file = try output.open()
-            let made = try connection.call(.POST, "/admin/keys/\(id.segment)/rotate", body).object
-            try output.show(made, file, connection)
+            let made = try connection.call(.POST, "/admin/keys/\(id.segment)/rotate", body: body).object
+            try output.show(made, file, connection: connection)
         }
     }
 }
@@ -181,7 +181,7 @@ extension Key {
                 "Unregister all devices of registration key \(number)?", "\(number)", given: yes)
             let path = "/admin/serverKeys/registration/retire"
             try ServerKeys.show(
-                try connection.call(.POST, path, ["number": "\(number)"]).object, connection)
+                try connection.call(.POST, path, body: ["number": "\(number)"]).object, connection)
         }
     }
 }
@@ -225,7 +225,7 @@ struct AccountOutput: ParsableArguments {
         try serviceAccount.map { try SecretOutput($0, replacing: force) }
     }
 
-    func show(_ made: [String: Any], _ file: SecretOutput?, _ connection: ServerOptions) throws {
+    func show(_ made: [String: Any], _ file: SecretOutput?, connection: ServerOptions) throws {
         var shown = made
         if let file {
             let done = "service account key \(made["id"] ?? "") made"

@@ -4,14 +4,14 @@ import Foundation
 
 /// `subscribe` and `unsubscribe` differ in one word of the path.
 private func change(
-    _ verb: String, _ topic: String, _ tokens: [String], _ project: String, _ connection: ServerOptions
+    _ verb: String, _ topic: String, tokens: [String], project: String, connection: ServerOptions
 ) throws {
     var results: [[String: Any]] = []
     for start in stride(from: 0, to: tokens.count, by: 1000) {
         let batch = Array(tokens[start..<min(start + 1000, tokens.count)])
         let path = "/admin/projects/\(project.segment)/\(verb)"
         let answer = try connection.call(
-            .POST, path, ["to": "/topics/\(topic)", "registration_tokens": batch]
+            .POST, path, body: ["to": "/topics/\(topic)", "registration_tokens": batch]
         ).object
         results += answer["results"] as? [[String: Any]] ?? []
     }
@@ -28,7 +28,9 @@ struct Subscribe: ParsableCommand {
     @Argument(help: "The topic's name.") var topic: String
     @Argument(help: "Tokens or FIDs.") var tokens: [String]
     @Option(help: "The project's id.") var project: String
-    func run() throws { try change("subscribe", topic, tokens, project, connection) }
+    func run() throws {
+        try change("subscribe", topic, tokens: tokens, project: project, connection: connection)
+    }
 }
 
 struct Unsubscribe: ParsableCommand {
@@ -37,7 +39,9 @@ struct Unsubscribe: ParsableCommand {
     @Argument(help: "The topic's name.") var topic: String
     @Argument(help: "Tokens or FIDs.") var tokens: [String]
     @Option(help: "The project's id.") var project: String
-    func run() throws { try change("unsubscribe", topic, tokens, project, connection) }
+    func run() throws {
+        try change("unsubscribe", topic, tokens: tokens, project: project, connection: connection)
+    }
 }
 
 struct Send: ParsableCommand {
@@ -85,8 +89,10 @@ struct Send: ParsableCommand {
         if !android.isEmpty { message["android"] = android }
         var request: [String: Any] = ["message": message]
         if validateOnly { request["validate_only"] = true }
-        let answer = try connection.call(.POST, "/v1/projects/\(project.segment)/messages:send", request)
-            .object
+        let answer = try connection.call(
+            .POST, "/v1/projects/\(project.segment)/messages:send", body: request
+        )
+        .object
         if connection.json { try Output.json(answer) } else { print(answer["name"] as? String ?? "") }
     }
 }

@@ -23,7 +23,7 @@ struct Project: ParsableCommand {
             let file = try SecretOutput(serviceAccount, replacing: force)
             var body = ["id": id]
             body["tokenUri"] = tokenURI
-            let answer = try connection.call(.POST, "/admin/projects", body, mayMakeFolder: true).object
+            let answer = try connection.call(.POST, "/admin/projects", body: body, mayMakeFolder: true).object
             guard try file.keep(answer["serviceAccount"], "project \(id) made") else { return }
             if connection.json {
                 return try Output.json([
@@ -100,7 +100,7 @@ struct Project: ParsableCommand {
             changes["fanouts"] = fanouts
             let path = "/admin/projects/\(id.segment)/quotas"
             let answer = try connection.call(
-                changes.isEmpty ? .GET : .PATCH, path, changes.isEmpty ? nil : changes
+                changes.isEmpty ? .GET : .PATCH, path, body: changes.isEmpty ? nil : changes
             ).object
             if connection.json { return try Output.json(answer) }
             let limits = answer["limits"] as? [String: Any] ?? [:]
@@ -121,8 +121,10 @@ struct Project: ParsableCommand {
             @Option(help: "device or bearer.") var kind: String
 
             func run() throws {
-                let answer = try connection.call(.POST, "/admin/projects/\(id.segment)/keys", ["kind": kind])
-                    .object
+                let answer = try connection.call(
+                    .POST, "/admin/projects/\(id.segment)/keys", body: ["kind": kind]
+                )
+                .object
                 if connection.json { try Output.json(answer) } else { print(answer["key"] as? String ?? "") }
             }
         }

@@ -41,8 +41,8 @@ struct Client {
 
     /// Sends a whole request and returns the whole answer. Where the status is no success, throws an error in
     /// the server's own words.
-    func call(_ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil) throws -> Response {
-        let response = try request(method, path, body, onChunk: nil)
+    func call(_ method: HTTPMethod, _ path: String, body: [String: Any]? = nil) throws -> Response {
+        let response = try request(method, path, body: body, onChunk: nil)
         guard (200..<300).contains(response.status) else { throw refusal(response) }
         return response
     }
@@ -66,7 +66,7 @@ struct Client {
     func stream(_ path: String, headers: [(String, String)], onChunk: @escaping @Sendable ([UInt8]) -> Void)
         throws
     {
-        let response = try request(.GET, path, nil, headers: headers, onChunk: onChunk)
+        let response = try request(.GET, path, body: nil, headers: headers, onChunk: onChunk)
         guard response.status == 200 else { throw Client.failure(response) }
     }
 
@@ -97,14 +97,15 @@ struct Client {
 
     private static func failure(_ response: Response) -> ClientError {
         if let error = response.object["error"] as? [String: Any], let message = error["message"] as? String {
-            return ClientError(Client.sentence(message, error, response.status), status: response.status)
+            return ClientError(
+                Client.sentence(message, error, status: response.status), status: response.status)
         }
         if let error = response.object["error"] as? String { return ClientError(error) }
         return ClientError("the server answered with HTTP \(response.status)")
     }
 
     /// Everything in the server's error: the field of the request, FCM's own word, when to try again.
-    private static func sentence(_ message: String, _ error: [String: Any], _ status: Int) -> String {
+    private static func sentence(_ message: String, _ error: [String: Any], status: Int) -> String {
         let details = error["details"] as? [[String: Any]] ?? []
         let violations = details.flatMap { $0["fieldViolations"] as? [[String: Any]] ?? [] }
         var about = [error["status"] as? String ?? "HTTP \(status)"]
@@ -135,7 +136,7 @@ struct Client {
     }
 
     private func request(
-        _ method: HTTPMethod, _ path: String, _ body: [String: Any]?, headers: [(String, String)] = [],
+        _ method: HTTPMethod, _ path: String, body: [String: Any]?, headers: [(String, String)] = [],
         onChunk: (@Sendable ([UInt8]) -> Void)?
     ) throws -> Response {
         let bytes = try body.map { [UInt8](try JSONSerialization.data(withJSONObject: $0)) } ?? []

@@ -79,9 +79,9 @@ struct ServerOptions: ParsableArguments {
     }
 
     func call(
-        _ method: HTTPMethod, _ path: String, _ body: [String: Any]? = nil, mayMakeFolder: Bool = false
+        _ method: HTTPMethod, _ path: String, body: [String: Any]? = nil, mayMakeFolder: Bool = false
     ) throws -> Client.Response {
-        try client(mayMakeFolder: mayMakeFolder).call(method, path, body)
+        try client(mayMakeFolder: mayMakeFolder).call(method, path, body: body)
     }
 
     /// All pages of a listing.
@@ -125,7 +125,7 @@ enum OwnServer {
         var log = Logger(label: "tidecast")
         log.logLevel = .error
         let environment = ProcessInfo.processInfo.environment
-        try Settings.demandPrivate(folder, .folder, environment)
+        try Settings.demandPrivate(folder, .folder, environment: environment)
         configuration.secrets = try Settings.secrets(environment)
         let opened = try Node(configuration, log: log) { reason in
             FileHandle.standardError.write(Data("tidecast: \(reason)\n".utf8))

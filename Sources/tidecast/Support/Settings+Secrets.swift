@@ -22,7 +22,7 @@ extension Settings {
 
     /// The text of a command's secret file; refused where others could read or change it.
     static func privateText(in path: String) throws -> String {
-        try demandPrivate(path, .file, ProcessInfo.processInfo.environment)
+        try demandPrivate(path, .file, environment: ProcessInfo.processInfo.environment)
         guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
             throw ClientError("\(path) cannot be read")
         }
@@ -66,14 +66,14 @@ extension Settings {
     /// flags.
     static func secrets(_ environment: [String: String]) throws -> SecretsKeys {
         let path = environment["TIDECAST_SECRETS_KEY_FILE"]
-        if let path { try demandPrivate(path, .file, environment) }
+        if let path { try demandPrivate(path, .file, environment: environment) }
         let text = try environment["TIDECAST_SECRETS_KEY"] ?? path.map { try secret(in: $0) }
         return try text.map { try SecretsKeys($0) } ?? .none
     }
 
     /// For commands, which have no flag for loose modes: only the environment allows them.
     static func demandPrivate(
-        _ path: String, _ kind: FileModes.Kind, _ environment: [String: String]
+        _ path: String, _ kind: FileModes.Kind, environment: [String: String]
     ) throws {
         guard environment["TIDECAST_LOOSE_MODES"] != "true" else { return }
         if let mistake = FileModes.mistake(path, kind, way: "TIDECAST_LOOSE_MODES=true") {

@@ -34,7 +34,8 @@ struct Settings {
         let variables = EnvironmentVariablesProvider(environmentVariables: environment)
             .prefixKeys(with: "tidecast")
         guard let path = flags.config ?? environment["TIDECAST_CONFIG"] else {
-            return try await resolve(flags, ConfigReader(provider: variables), environment, nil)
+            return try await resolve(
+                flags, ConfigReader(provider: variables), environment: environment, file: nil)
         }
         try checkFile(path)
         let file: FileProvider<JSONSnapshot>
@@ -44,7 +45,8 @@ struct Settings {
             throw ValidationError("\(path): \(error)")
         }
         do {
-            return try await resolve(flags, ConfigReader(providers: [variables, file]), environment, path)
+            return try await resolve(
+                flags, ConfigReader(providers: [variables, file]), environment: environment, file: path)
         } catch let error as ValidationError {
             throw error
         } catch {
@@ -53,7 +55,7 @@ struct Settings {
     }
 
     private static func resolve(
-        _ flags: Server, _ config: ConfigReader, _ environment: [String: String], _ file: String?
+        _ flags: Server, _ config: ConfigReader, environment: [String: String], file: String?
     ) async throws -> Settings {
         let folder = try await config.string(flags.data, "data")
         let engine = try await engineURL(flags, config)
@@ -95,18 +97,18 @@ struct Settings {
         try await addBounds(flags, config, to: &configuration)
         try await addTLS(flags, config, to: &configuration)
         if let engine {
-            try await addCluster(flags, config, engine, to: &configuration)
-            try await addDatabases(flags, config, environment, to: &configuration)
+            try await addCluster(flags, config, engine: engine, to: &configuration)
+            try await addDatabases(flags, config, environment: environment, to: &configuration)
         } else {
             try await refuseCluster(flags, config)
         }
         configuration.insistsOnCount = partitions != nil
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
-        configuration.devHosts = try await devHosts(flags, config, configuration)
+        configuration.devHosts = try await devHosts(flags, config, configuration: configuration)
         configuration.secrets = try await secrets(flags.secretsKeyFile, config)
         configuration.mayHaveLooseModes = try await config.bool(flags.looseModes, "looseModes")
         if !configuration.mayHaveLooseModes {
-            try checkModes(configuration, try await secretFiles(flags, config, file))
+            try checkModes(configuration, try await secretFiles(flags, config, file: file))
         }
         var settings = Settings(folder: folder ?? "", configuration: configuration)
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
@@ -133,7 +135,7 @@ struct Settings {
 
     /// Every host name that the settings give this server.
     private static func devHosts(
-        _ flags: Server, _ config: ConfigReader, _ configuration: NodeConfiguration
+        _ flags: Server, _ config: ConfigReader, configuration: NodeConfiguration
     ) async throws -> [String] {
         var hosts = flags.devHost
         if hosts.isEmpty { hosts = try await config.fetchStringArray(forKey: "devHost", default: []) }
@@ -209,7 +211,7 @@ struct Settings {
 
     /// Files that others must not read. The settings file may hold a URL with a password, or a key.
     private static func secretFiles(
-        _ flags: Server, _ config: ConfigReader, _ file: String?
+        _ flags: Server, _ config: ConfigReader, file: String?
     ) async throws -> [String] {
         var files: [String] = []
         if flags.engine == nil, let path = try await config.string(flags.engineFile, "engineFile") {
@@ -227,7 +229,7 @@ struct Settings {
     }
 
     private static func addCluster(
-        _ flags: Server, _ config: ConfigReader, _ engine: String, to configuration: inout NodeConfiguration
+        _ flags: Server, _ config: ConfigReader, engine: String, to configuration: inout NodeConfiguration
     ) async throws {
         guard var name = try await config.string(flags.node, "node"), (1...200).contains(name.utf8.count)
         else {
@@ -284,7 +286,7 @@ struct Settings {
 
     /// In the environment semicolons separate the URLs, because a URL may contain commas.
     private static func addDatabases(
-        _ flags: Server, _ config: ConfigReader, _ environment: [String: String],
+        _ flags: Server, _ config: ConfigReader, environment: [String: String],
         to configuration: inout NodeConfiguration
     ) async throws {
         var further = flags.furtherEngine

@@ -17,10 +17,6 @@ run 5s
 > 8.023 s  node-1 asks the database for partition 2, which has no owner
 > 8.031 s  node-1 owns partition 2 in epoch 2, and reads the journal
 > 8.035 s  node-1 serves partition 2
-look
-> node-0 serves no partition
-> node-1 serves partitions 0 and 2
-> node-2 serves partitions 1 and 3
 gossip between node-0 and node-1 node-2 heals
 run 8s
 > 13.000 s  node-0 hears from gossip that node-1 is back
