@@ -85,7 +85,7 @@ refused 'Invalid topic name. (INVALID_ARGUMENT, at message.topic)' \
   "${tidecast[@]}" send --project first --topic 'bad!' --title x "${on[@]}"
 if [ "$(id -u)" = 0 ]; then
   mkdir -m 700 "$work/other"
-  refused "admin.sock is another user's" "${tidecast[@]}" project list --data "$work/other"
+  refused "admin.sock belongs to another user" "${tidecast[@]}" project list --data "$work/other"
 fi
 echo "ok: what the server said, and where; another user's server"
 
