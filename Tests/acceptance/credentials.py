@@ -312,7 +312,7 @@ class Operators:
                              "POST /v1/projects/far/messages:send: "),
                             (f"operator operateer ({self.tokens['operate']['id']})", "POST /admin/keys/"),
                             (f"unknown token {hashlib.sha256(b'tco_nobody').hexdigest()[:16]}",
-                             "GET /admin/keys: An operator's")):
+                             "GET /admin/keys: This request needs an operator's")):
             entry = refused()[name]
             check(entry["from"] == "127.0.0.1"
                   and (begin in entry["what"] or "more in a minute" in entry["what"]),
