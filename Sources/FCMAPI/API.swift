@@ -94,6 +94,13 @@ public struct ResponseForm: Sendable {
         case deviceChange
         case classic(token: String)
         case register
+        case installation
+        case endInstallation
+        /// The auth token that is the answer.
+        case authToken([UInt8])
+        /// The registration token that is in the answer.
+        case upsert(token: [UInt8])
+        case device(registration: String)
         case done
         case topicCount(TopicName)
         case topics
@@ -103,7 +110,9 @@ public struct ResponseForm: Sendable {
         /// answer.
         var isForPages: Bool {
             switch self {
-            case .register, .done, .deviceChange: true
+            case .register, .done, .deviceChange, .installation, .endInstallation, .authToken, .upsert,
+                .device, .topicGet, .topicList:
+                true
             default: false
             }
         }
@@ -191,7 +200,9 @@ public final class API {
             if let refused = router.refused(error) { refusedOperator = refused }
             if isIID { return .respond(error.iidResponse()) }
             var response = error.response(retryAfter: error.quota != nil)
-            if router.target.matches(3, "registrations") { response.fields.append(API.anyOrigin) }
+            if router.target.matches(3, "registrations") || router.target.matches(3, "installations") {
+                response.fields.append(API.anyOrigin)
+            }
             return .respond(response)
         }
     }
@@ -241,7 +252,8 @@ public final class API {
                 ("access-control-allow-methods", "GET, POST, DELETE, PATCH, OPTIONS"),
                 (
                     "access-control-allow-headers",
-                    "authorization, content-type, last-event-id, x-goog-api-key, x-goog-firebase-installations-auth"
+                    "accept, authorization, content-type, last-event-id, x-firebase-client, x-goog-api-key,"
+                        + " x-goog-firebase-installations-auth"
                 ),
                 ("access-control-max-age", "86400"),
             ])

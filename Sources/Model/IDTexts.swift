@@ -60,6 +60,30 @@ public enum Hex {
         return String(decoding: out, as: UTF8.self)
     }
 
+    /// The bytes of hexadecimal digits in either case; `nil` for an odd count or another character.
+    public static func bytes(_ text: String) -> [UInt8]? {
+        func value(_ digit: UInt8) -> UInt8? {
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
+            default: nil
+            }
+        }
+        var out: [UInt8] = []
+        var high: UInt8?
+        for digit in text.utf8 {
+            guard let four = value(digit) else { return nil }
+            if let first = high {
+                out.append(first << 4 | four)
+                high = nil
+            } else {
+                high = four
+            }
+        }
+        return high == nil ? out : nil
+    }
+
     /// Up to 16 lower-case digits.
     static func parse(_ text: some Collection<UInt8>) -> UInt64? {
         guard !text.isEmpty, text.count <= 16 else { return nil }

@@ -149,17 +149,20 @@ extension Administrator {
         return next
     }
 
-    /// Makes a key of 24 random bytes behind a prefix that names its kind.
+    /// Makes a key of at least 24 random bytes behind a prefix that names its kind. The SDKs for iOS and
+    /// Android refuse an app's key of another shape than an A and 38 characters of base64url.
     private static func add(
         _ credential: Credential, _ draft: inout CatalogDraft, now: WallTime
     ) throws -> HTTPResponse {
         let prefix =
             switch credential.kind {
-            case .device: "tck_"
+            case .device: "Atck_"
             case .operatorToken: "tco_"
             case .bearer, .serviceAccount: "tcb_"
             }
-        let key = prefix + String(decoding: Base64URL.encode(try Catalog.random(24)), as: UTF8.self)
+        let random = Base64URL.encode(try Catalog.random(credential.kind == .device ? 26 : 24))
+        let length = credential.kind == .device ? 39 - prefix.utf8.count : random.count
+        let key = prefix + String(decoding: random.prefix(length), as: UTF8.self)
         try draft.add(key: key, credential, now: now)
         draft.detail = Credential.id(of: KeyHash.of(key.utf8))
         return show(KeyHash.of(key.utf8), draft.contents, now: now, secret: ("key", key))

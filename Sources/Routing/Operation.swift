@@ -18,6 +18,12 @@ public enum Operation: Sendable {
     case register(project: ProjectNumber)
     case unregister(Registration, by: Caller)
     case acknowledge(Registration, by: Caller, EventID)
+    /// A device's address at a push service. Answered with `.done`, when it is durable.
+    case setTransport(Registration, by: Caller, Transport)
+    /// Answered with `.done`.
+    case endTransport(Registration, by: Caller, Transport.Kind)
+    /// Answered with `.device`.
+    case device(Registration, by: Caller)
     /// Members of one topic. Answered with `.topic`.
     case topic(project: ProjectNumber, TopicName)
     /// Topics of a project in no stated order, page by page. Answered with `.topics`.
@@ -84,12 +90,16 @@ public enum Outcome: Sendable {
     /// One for each device, in the order of the request.
     case changes([ChangeOutcome])
     case subscriptions([Subscription])
+    /// The same of a device that push services reach, by these.
+    case reachable([Subscription], by: [Transport.Kind])
     case registered(NewRegistration)
     /// The answer to unregistering, to an acknowledgement, and to sends that are refused or only validated.
     case done
     case topic(members: UInt64)
     case topics([(name: TopicName, members: UInt64)], next: PageToken?)
     case devices([DeviceSummary], next: PageToken?)
+    /// The device's own state, without its registration, and the push services that reach it.
+    case device(DeviceState, [StoredTransport])
     case refused(Refusal)
 }
 

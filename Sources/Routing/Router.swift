@@ -186,25 +186,13 @@ public final class Router {
                     since: since, &turn)
             else { return }
             submit(change, granted: granted, ticket: ticket, &turn)
-        case .subscriptions(let registration, let caller):
-            ask(
-                .subscriptions(of: registration, by: caller), of: registration.partition, ticket: ticket,
-                kind: .simple, &turn)
         case .register(let project):
             let granted = admit(
                 1, of: .registrations, in: project, for: operation, ticket: ticket, since: since, &turn)
             if granted != nil { register(project, ticket: ticket, &turn) }
-        case .unregister(let registration, let caller):
-            ask(
-                .unregister(registration, by: caller), of: registration.partition, ticket: ticket,
-                kind: .simple, &turn)
-        case .acknowledge(let registration, let caller, let event):
-            ask(
-                .acknowledge(registration, by: caller, event), of: registration.partition, ticket: ticket,
-                kind: .simple, &turn)
-        case .topic(let project, let name):
-            let home = Placement.partition(of: name, in: project, count: options.partitionCount)
-            ask(.members(project: project, name), of: home, ticket: ticket, kind: .simple, &turn)
+        case .subscriptions, .unregister, .acknowledge, .topic, .setTransport, .endTransport, .device:
+            guard let (request, partition) = operation.question(options.partitionCount) else { return }
+            ask(request, of: partition, ticket: ticket, kind: .simple, &turn)
         case .topics(let project, let page, let limit):
             let from = page ?? PageToken(partition: PartitionID(0), place: 0)
             list(.topics(project: project, limit: limit, found: []), from: from, ticket: ticket, &turn)

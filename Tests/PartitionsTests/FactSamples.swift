@@ -31,7 +31,9 @@ enum FactSamples {
     }
 
     /// Facts without a large set, and the same facts with one.
-    static var small: [Fact] { facts(few) + [part(few), .gone([Position(1 << 50), Position(3)])] }
+    static var small: [Fact] {
+        facts(few) + [part(few), .gone([Position(1 << 50), Position(3)])] + transports
+    }
     static var large: [Fact] { facts(many) + [part(many)] }
 
     private static func facts(_ devices: DeviceSet) -> [Fact] {
@@ -76,6 +78,15 @@ enum FactSamples {
             .rebase(from: PartitionID(2), history: History(9), generation: 3, number: Sequence(70)),
             .compared(generation: 3),
             .repair(to: PartitionID(3), slice),
+        ]
+    }
+
+    private static var transports: [Fact] {
+        [
+            .setTransport(
+                index: 300, Transport(kind: .web, address: Array("somewhere".utf8)),
+                at: WallTime(milliseconds: 1_800_000_000_000)),
+            .endTransport(index: 300, .apns, generation: 1 << 40),
         ]
     }
 

@@ -172,4 +172,28 @@ extension LawTests {
             partition.state.log.keys.numbers = [:]
         }
     }
+
+    @Test("of transports are seen to be broken")
+    func transports() throws {
+        func stored(_ kind: Transport.Kind, _ bytes: Int = 1, generation: UInt64 = 1) -> StoredTransport {
+            StoredTransport(
+                transport: Transport(kind: kind, address: [UInt8](repeating: 0, count: bytes)),
+                registered: WallTime(milliseconds: 0), generation: generation)
+        }
+        try isSeen("device 99999 is gone, and has a transport") { partition, _ in
+            partition.state.transports[99_999] = [stored(.web)]
+        }
+        try isSeen("device 1 has an empty list of transports") { partition, _ in
+            partition.state.transports[1] = []
+        }
+        try isSeen("device 1 has transports out of order") { partition, _ in
+            partition.state.transports[1] = [stored(.apns), stored(.web)]
+        }
+        try isSeen("device 1 has an address that is too long") { partition, _ in
+            partition.state.transports[1] = [stored(.web, Transport.addressBytesMax + 1)]
+        }
+        try isSeen("device 1 has an address of a record to come") { partition, _ in
+            partition.state.transports[1] = [stored(.web, generation: partition.applied.rawValue + 2)]
+        }
+    }
 }

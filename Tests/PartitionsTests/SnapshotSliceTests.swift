@@ -30,7 +30,7 @@ struct SnapshotSliceTests {
             // Slices come at random moments.
             if dice.chance(1, in: 2) { harness.makeSlice(of: dice.below(SnapshotSliceTests.partCount)) }
             let topic = "t\(dice.below(30))"
-            switch dice.below(8) {
+            switch dice.below(10) {
             case 0:
                 let device = harness.register(in: UInt16(dice.below(SnapshotSliceTests.partCount)))
                 if let device { devices.append(device) }
@@ -44,6 +44,15 @@ struct SnapshotSliceTests {
                 _ = harness.request(.unregister(one, by: .backend), of: one.partition)
             case 5:
                 harness.publish("m\(step)", to: topic, key: dice.chance(1, in: 4) ? "k\(dice.below(3))" : "")
+            case 7, 8:
+                guard !devices.isEmpty else { break }
+                let one = dice.one(of: devices).registration
+                let kind = dice.one(of: Transport.Kind.allCases)
+                let transport = Transport(kind: kind, address: [UInt8(step & 255), UInt8(step >> 8)])
+                let request: Request =
+                    dice.chance(2, in: 3)
+                    ? .setTransport(one, by: .backend, transport) : .endTransport(one, by: .backend, kind)
+                _ = harness.request(request, of: one.partition)
             case 6:
                 guard !devices.isEmpty else { break }
                 let one = dice.one(of: devices)

@@ -19,6 +19,8 @@ import Testing
     static let id = RequestID(gateway: GatewayID(0x123401), number: 1 << 40)
     static let stream = StreamID(gateway: GatewayID(0x123401), number: 12)
 
+    static let transport = Transport(kind: .apns, address: [1, 2, 3])
+
     static var requests: [Request] {
         let key = RequestKey(session: 8, number: 9)
         let condition = Condition(topics: [topic, topic], root: .and(.topic(0), .not(.topic(1))))
@@ -35,6 +37,8 @@ import Testing
             .sendToDevice(key, device, message), .check(device, by: .backend),
             .members(project: project, topic), .topics(project: project, after: 1, limit: 2),
             .devices(project: project, after: 1, limit: 2),
+            .setTransport(device, by: .backend, transport), .endTransport(device, by: .backend, .fcm),
+            .device(device, by: .device(DeviceMAC(high: 3, low: 4))),
         ]
     }
 
@@ -49,6 +53,14 @@ import Testing
             .registered(index: DeviceIndex(3), nonce: 4, secret: 5), .full(holding: Int(9)), .done,
             .members(UInt64(12)),
             .topics([(name: topic, members: UInt64(3))], next: UInt64(9)), .topics([], next: nil),
+            .reachable([(topic: topic, since: Day(3))], by: [.web, .fcm]),
+            .device(
+                DeviceState(
+                    index: DeviceIndex(3), nonce: 4, lastSeen: Day(5), topicCount: 6, waitingCount: 7),
+                [
+                    StoredTransport(
+                        transport: transport, registered: WallTime(milliseconds: 8), generation: 9)
+                ]),
             .refused(.unavailable("the disk is full")), .refused(.unknown), .refused(.wrongCredential),
         ]
     }

@@ -174,5 +174,102 @@ def row_57(s):
     expect(answer.status == 200, answer.text)
 
 
+def installed(s, path="/v1/projects/shop/installations"):
+    """A new installation, asked for as the web SDK asks."""
+    body = {"fid": "cAAAAAAAAAAAAAAAAAAAAA", "authVersion": "FIS_v2", "appId": "1:5:web:a",
+            "sdkVersion": "w:0.6.24"}
+    answer = s.call("POST", path, body, bearer=None,
+                    headers={"x-goog-api-key": s.key, "accept": "application/json",
+                             "x-firebase-client": "eyJ2ZXJzaW9uIjoyfQ"})
+    expect(answer.status == 200, answer.text)
+    expect(answer.json["authToken"]["expiresIn"] == "604800s", answer.text)
+    return answer.json
+
+
+def auth(s, token, word="FIS "):
+    return {"x-goog-api-key": s.key, "x-goog-firebase-installations-auth": word + token}
+
+
+def row_59(s):
+    """The web SDK's installation: an auth token, another one for the refresh token, the same device again."""
+    made = installed(s)
+    fid, token = made["fid"], made["authToken"]["token"]
+    expect(s.key.startswith("A") and len(s.key) == 39, "the key's shape", s.key)
+    generate = f"/v1/projects/shop/installations/{fid}/authTokens:generate"
+    body = {"installation": {"sdkVersion": "w:0.6.24", "appId": "1:5:web:a"}}
+    answer = s.call("POST", generate, body, bearer=None,
+                    headers={"authorization": f"FIS_v2 {made['refreshToken']}"})
+    expect(answer.status == 200 and answer.json["expiresIn"] == "604800s", answer.text)
+    other = installed(s)
+    for wrong in (other["refreshToken"], "x", ""):
+        answer = s.call("POST", generate, body, bearer=None, headers={"authorization": f"FIS_v2 {wrong}"})
+        expect(answer.json["error"]["code"] == 401, wrong, answer.text)
+    first = s.call("POST", "/v1/projects/shop/registrations", {"fcm_sdk_version": "0.13.2"}, bearer=None,
+                   headers=auth(s, token))
+    expect(first.json["name"].endswith(f"/registrations/{fid}"), first.text)
+    again = s.call("PATCH", f"/v1/projects/shop/registrations/{first.json['token']}", {}, bearer=None,
+                   headers=auth(s, token))
+    expect(again.json["token"] == first.json["token"], again.text)
+    web = {"web": {"origin": "a.example", "endpoint": "https://b.example/c", "auth": "x", "p256dh": "y"}}
+    answer = s.call("POST", "/v1/projects/shop/registrations", web, bearer=None, headers=auth(s, token))
+    expect(answer.status == 400 and "Web Push" in answer.json["error"]["message"], answer.text)
+    answer = s.call("POST", "/v1/projects/shop/registrations", {}, bearer=None, headers=auth(s, token[:-2]))
+    expect(answer.status == 401 and answer.json["error"]["code"] == 401, answer.text)
+    allowed = s.call("OPTIONS", generate, bearer=None).headers["access-control-allow-headers"]
+    expect("x-firebase-client" in allowed and "accept" in allowed, allowed)
+    answer = s.call("DELETE", f"/v1/projects/shop/registrations/{first.json['token']}", bearer=None,
+                    headers=auth(s, token))
+    expect(answer.status == 200 and answer.json == {}, answer.text)
+    expect(s.call("POST", generate, body, bearer=None,
+                  headers={"authorization": f"FIS_v2 {made['refreshToken']}"}).status == 404, "it is gone")
+
+
+def row_60(s):
+    """iOS with an installation id: paths with a slash, its address at Apple's service, topics by its token."""
+    made = installed(s, "/v1/projects/shop/installations/")
+    fid, token = made["fid"], made["authToken"]["token"]
+    ios = {"ios": {"apns_token": "c0ffee" * 10, "app_version": "1", "apns_environment": "SANDBOX",
+                   "bundle_id": "org.example.app"}, "fcm_sdk_version": "fcm-12.19.0"}
+    registrations = "/v1/projects/shop/registrations"
+    answer = s.call("POST", registrations, ios, bearer=None, headers=auth(s, token, ""))
+    expect(answer.status == 200 and answer.json["name"].endswith(fid), answer.text)
+    topics = f"{registrations}/{fid}/topicSubscriptions"
+    answer = s.call("POST", f"{topics}/apples:subscribe", bearer=None, headers=auth(s, token, ""))
+    expect(answer.status == 200, answer.text)
+    expect(s.call("POST", f"{topics}/apples:subscribe", bearer=None,
+                  headers=auth(s, installed(s)["authToken"]["token"], "")).status == 403, "another's token")
+    # The app is installed on a new phone: the same installation, another address, the same topics.
+    ios["ios"]["apns_token"] = "beef" * 16
+    expect(s.call("POST", registrations, ios, bearer=None, headers=auth(s, token, "")).status == 200, "again")
+    own = s.call("GET", topics, bearer=None, headers=auth(s, token, ""))
+    expect([one["topicName"] for one in own.json["topicSubscriptions"]] == ["apples"], own.text)
+    info = s.call("GET", f"/iid/info/{fid}?details=true")
+    expect(info.json["platform"] == "IOS" and "apples" in info.json["rel"]["topics"], info.text)
+    bad = {"ios": {"apns_token": "xyz", "bundle_id": "a.b"}}
+    answer = s.call("POST", registrations, bad, bearer=None, headers=auth(s, token, ""))
+    error(answer, 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")
+    answer = s.call("DELETE", f"/v1/projects/shop/installations/{fid}/", {}, bearer=None,
+                    headers={"authorization": f"FIS_v2 {made['refreshToken']}"})
+    expect(answer.status == 200, answer.text)
+    expect(s.call("GET", f"{registrations}/{fid}").status == 404, "the device is gone")
+
+
+def row_61(s):
+    """A device's address and its auth token outlive a server that is killed."""
+    made = installed(s)
+    fid, token = made["fid"], made["authToken"]["token"]
+    ios = {"ios": {"apns_token": "0a" * 32, "bundle_id": "org.example.app"}}
+    answer = s.call("POST", "/v1/projects/shop/registrations", ios, bearer=None, headers=auth(s, token))
+    expect(answer.status == 200, answer.text)
+    s.kill()
+    s.start()
+    s.wait_ready()
+    shown = s.call("GET", f"/v1/projects/shop/registrations/{fid}", bearer=None, headers=auth(s, token))
+    transports = shown.json["transports"]
+    expect([one["kind"] for one in transports] == ["ios"] and transports[0]["environment"] == "PROD",
+           shown.text)
+    expect("0a0a" not in shown.text, "an address is shown", shown.text)
+
+
 ROWS = {number: function for name, function in list(globals().items()) if name.startswith("row_")
         for number in [int(name[4:])]}

@@ -30,7 +30,13 @@ extension API {
             guard let change = changes.first else { break }
             return changed(change, form)
         case (.subscriptions(let list), _): return subscriptions(list, form)
+        case (.reachable(let list, let kinds), _): return subscriptions(list, form, by: kinds)
+        case (.registered(let new), .installation): return installed(new, form)
         case (.registered(let new), _): return registered(new, form)
+        case (.device, .authToken(let token)): return API.object { write(authToken: token, out: &$0) }
+        case (.done, .upsert(let token)), (.device, .upsert(let token)): return upserted(token, form)
+        case (.device(let device, let transports), .device(let shown)):
+            return API.object { write(device, transports, shown, form.project, out: &$0) }
         case (.done, .refusedSend(let answer)): return answer.response
         case (.done, .send):
             // FCM gives this answer to a message that it only validates.
@@ -75,6 +81,10 @@ extension API {
             }
             return error.iidResponse()
         case .classic: return classic("Error=\(API.classicWord(refusal))")
+        case .authToken, .endInstallation:
+            // SDKs forget an installation on 401 and 404, and stop for a day on 403.
+            if case .wrongCredential = refusal { error.status = .unauthenticated }
+            return error.response(retryAfter: true)
         case .send, .refusedSend: return error.response(retryAfter: settings.retryAfterOnSends)
         default:
             if case .quota = refusal { error.fcmCode = "RESOURCE_EXHAUSTED" }
@@ -162,7 +172,9 @@ extension API {
 
     // MARK: Reading
 
-    private func subscriptions(_ list: [Subscription], _ form: ResponseForm) -> HTTPResponse {
+    private func subscriptions(
+        _ list: [Subscription], _ form: ResponseForm, by kinds: [Transport.Kind] = []
+    ) -> HTTPResponse {
         switch form.kind {
         case .topicGet(let device, let topic):
             guard let found = list.first(where: { $0.topic == topic }) else {
@@ -178,7 +190,7 @@ extension API {
                 project: form.project)
         default:
             let details = if case .info(details: true) = form.kind { true } else { false }
-            return API.object { writeInfo(details ? list : [], form.project, out: &$0) }
+            return API.object { writeInfo(details ? list : [], form.project, kinds: kinds, out: &$0) }
         }
     }
 
@@ -203,11 +215,13 @@ extension API {
         }
     }
 
-    private func writeInfo(_ list: [Subscription], _ project: Project, out: inout JSONWriter) {
+    private func writeInfo(
+        _ list: [Subscription], _ project: Project, kinds: [Transport.Kind], out: inout JSONWriter
+    ) {
         out.field("application", "tidecast")
         out.field("authorizedEntity", "\(project.number.rawValue)")
         out.field("applicationVersion", "1")
-        out.field("platform", "ANDROID")
+        out.field("platform", API.platform(kinds))
         guard !list.isEmpty else { return }
         out.key("rel")
         out.beginObject()

@@ -92,11 +92,6 @@ extension RequestRouter {
         return .retireRegistration(number)
     }
 
-    private func known(_ name: String) throws(APIError) -> Project {
-        guard let project = api.directory.project(name) else { throw .projectUnknown }
-        return project
-    }
-
     func newCredential(in project: Project) throws(APIError) -> CredentialRequest {
         let fields = try texts()
         guard let kind = CredentialKind(word: fields["kind"] ?? ""), kind != .operatorToken else {

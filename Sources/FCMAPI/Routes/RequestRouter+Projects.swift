@@ -11,6 +11,7 @@ extension RequestRouter {
         let count = target.count
         if count == 4, target.matches(3, "messages:send") { return try send(name) }
         if target.matches(3, "registrations") { return try registrations(name) }
+        if target.matches(3, "installations") { return try installations(name) }
         if count == 4, target.matches(3, "quotas"), request.method == .get {
             return try with(try authorized(name)) { .node(.quotas($0)) }
         }
@@ -85,8 +86,12 @@ extension RequestRouter {
         if count == 5 {
             if request.method == .get, target.takeVerb(":listen") { return try listen(name) }
             if request.method == .post, target.takeVerb(":acknowledge") { return try acknowledge(name) }
-            if request.method == .delete { return try unregister(name) }
-            throw .notFoundHere
+            switch request.method {
+            case .get: return try showRegistration(name)
+            case .patch: return try patchRegistration(name)
+            case .delete: return try unregister(name)
+            default: throw .notFoundHere
+            }
         }
         guard target.matches(5, "topicSubscriptions"), count <= 7 else { throw .notFoundHere }
         if count == 7, request.method == .post { return try deviceChange(name) }
@@ -96,28 +101,39 @@ extension RequestRouter {
     private func register(_ name: String) throws(APIError) -> APIAction {
         let found = try project(name)
         guard case .known(let project) = found else { return .makeProject(name) }
-        let principal = principal
+        if let installation { return try registerInstallation(installation, in: project) }
+        if request.fields["x-goog-firebase-installations-auth"] != nil, credential == nil {
+            throw RequestRouter.noInstallation
+        }
+        try mayRegister(in: project)
+        if !request.body.isEmpty, try TransportReader().read(try json()) != nil {
+            throw RequestRouter.noInstallation
+        }
+        return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
+    }
+
+    /// Throws where the sender of the request may not make a device of the project, or has made too many.
+    func mayRegister(in project: Project) throws(APIError) {
         switch principal {
-        case .owner: break
+        case .owner: return
         case .operator: throw .permissionDenied
-        case .project(let number): guard number == project.number else { throw .permissionDenied }
+        case .project(let number):
+            guard number == project.number else { throw .permissionDenied }
         case nil:
             guard api.settings.isDev || hasAPIKey(project) else {
                 throw APIError(
                     status: .unauthenticated,
                     message: "To register, send an API key of the project in x-goog-api-key.")
             }
+            if let refusal = api.settings.clients.register(client, now: api.moment) {
+                throw exhausted(refusal, project)
+            }
         }
-        try ignoredBody()
-        if principal == nil, let refusal = api.settings.clients.register(client, now: api.moment) {
-            throw exhausted(refusal, project)
-        }
-        return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
     }
 
     private var client: ClientAddress? { api.settings.clients.client(of: request) }
 
-    private func exhausted(_ refusal: QuotaRefusal, _ project: Project) -> APIError {
+    func exhausted(_ refusal: QuotaRefusal, _ project: Project) -> APIError {
         var error = APIError(.quota(refusal), project: project.id, field: "name")
         error.fcmCode = "RESOURCE_EXHAUSTED"
         return error
@@ -130,8 +146,9 @@ extension RequestRouter {
         api.settings.clients.change(client, now: api.moment)
     }
 
-    /// The device by its own credential, or a backend with authority over the project.
-    private func caller(_ project: Project) throws(APIError) -> Caller {
+    /// The device by its own credential or its installation's token, or a backend with authority over the
+    /// project.
+    func caller(_ project: Project, _ device: Registration) throws(APIError) -> Caller {
         switch principal {
         case .owner: return .backend
         case .operator: throw .permissionDenied
@@ -139,20 +156,30 @@ extension RequestRouter {
             guard number == project.number else { throw .permissionDenied }
             return .backend
         case nil:
-            guard let credential else { throw .unauthenticated }
-            return .device(credential)
+            guard let own = try ownCaller(device) else { throw .unauthenticated }
+            return own
         }
     }
 
-    private func known(_ name: String) throws(APIError) -> Project {
+    /// The device by its own credential or its installation's token; `nil` where the request has neither.
+    private func ownCaller(_ device: Registration) throws(APIError) -> Caller? {
+        if let installation {
+            guard installation.device.isSameDevice(as: device) else { throw .permissionDenied }
+            // The token proves that the request speaks for this device, as a backend may.
+            return .backend
+        }
+        return credential.map { .device($0) }
+    }
+
+    func known(_ name: String) throws(APIError) -> Project {
         guard case .known(let project) = try project(name) else { throw .projectUnknown }
         return project
     }
 
     private func unregister(_ name: String) throws(APIError) -> APIAction {
         let project = try known(name)
-        let caller = try caller(project)
         let device = try registration(try segment(4), in: project, field: "name")
+        let caller = try caller(project, device)
         return .operation(.unregister(device, by: caller), ResponseForm(kind: .done, project: project))
     }
 
@@ -198,11 +225,12 @@ extension RequestRouter {
             throw .notFoundHere
         }
         let project = try known(name)
-        let caller: Caller
-        if let credential { caller = .device(credential) } else { caller = try self.caller(project) }
         let device = try registration(try segment(4), in: project, field: "name")
+        let own = try ownCaller(device)
+        let caller: Caller
+        if let own { caller = own } else { caller = try self.caller(project, device) }
         let topic = try topic(try segment(6, lenient: true))
-        if case .device = caller, let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
+        if own != nil, let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
         return change(kind, topic, device: device, caller: caller, project: project, form: .deviceChange)
     }
 
@@ -216,11 +244,13 @@ extension RequestRouter {
     }
 
     private func topicSubscriptions(_ name: String) throws(APIError) -> APIAction {
+        if request.method == .get, principal == nil, credential != nil || installation != nil {
+            return try ownSubscriptions(try known(name))
+        }
         guard case .known(let project) = try authorized(name) else { throw .projectUnknown }
         let text = try segment(4)
         let shown = String(decoding: text, as: UTF8.self)
         let device = try registration(text, in: project, field: "name")
-        let list = Operation.subscriptions(of: device, by: .backend)
         if target.count == 6 {
             switch request.method {
             case .post:
@@ -230,10 +260,7 @@ extension RequestRouter {
                 return change(
                     .subscribe, topic, device: device, caller: .backend, project: project,
                     form: .topicCreate(registration: shown, topic: topic))
-            case .get:
-                let form = ResponseForm.Kind.topicList(
-                    registration: shown, size: try pageSize(), after: try pageStart())
-                return .operation(list, ResponseForm(kind: form, project: project))
+            case .get: return try subscriptions(of: device, by: .backend, in: project)
             default: throw .notFoundHere
             }
         }
@@ -249,11 +276,29 @@ extension RequestRouter {
             return change(
                 .subscribe, topic, device: device, caller: .backend, project: project,
                 form: .topicUpsert(registration: shown, topic: topic))
-        case .get, .patch:
-            let form = ResponseForm.Kind.topicGet(registration: shown, topic: topic)
-            return .operation(list, ResponseForm(kind: form, project: project))
+        case .get, .patch: return try subscriptions(of: device, by: .backend, in: project)
         default: throw .notFoundHere
         }
+    }
+
+    /// A device's own topics, by its credential or its installation's token: with the list an app repairs
+    /// what it missed.
+    private func ownSubscriptions(_ project: Project) throws(APIError) -> APIAction {
+        let device = try registration(try segment(4), in: project, field: "name")
+        return try subscriptions(of: device, by: try caller(project, device), in: project)
+    }
+
+    /// The topic in the path, or a page of all topics.
+    private func subscriptions(
+        of device: Registration, by caller: Caller, in project: Project
+    ) throws(APIError) -> APIAction {
+        let shown = String(decoding: try segment(4), as: UTF8.self)
+        let form: ResponseForm.Kind =
+            target.count == 6
+            ? .topicList(registration: shown, size: try pageSize(), after: try pageStart())
+            : .topicGet(registration: shown, topic: try topic(try segment(6)))
+        return .operation(
+            .subscriptions(of: device, by: caller), ResponseForm(kind: form, project: project))
     }
 
     // MARK: Listings

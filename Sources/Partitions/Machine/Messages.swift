@@ -62,6 +62,11 @@ public enum Request: Sendable {
     case sendToDevice(RequestKey?, Registration, Envelope)
     /// Checks everything and does nothing.
     case check(Registration, by: Authority)
+    /// The device's address at a push service, in place of a former address of the same kind.
+    case setTransport(Registration, by: Authority, Transport)
+    /// No push service of this kind reaches the device any more.
+    case endTransport(Registration, by: Authority, Transport.Kind)
+    case device(Registration, by: Authority)
     case members(project: ProjectNumber, TopicName)
     case topics(project: ProjectNumber, after: UInt64, limit: Int)
     case devices(project: ProjectNumber, after: UInt64, limit: Int)
@@ -75,6 +80,7 @@ public enum Request: Sendable {
             .sendToDevice(_, _, let message):
             message.event.count
         case .change(_, _, _, let devices, _): devices.count * 24
+        case .setTransport(_, _, let transport): transport.address.count
         default: 0
         }
     }
@@ -85,6 +91,8 @@ public enum Reply: Sendable {
     /// One for each device of the request, in its order.
     case changes([DeviceChange])
     case subscriptions([(topic: TopicName, since: Day)])
+    /// The same of a device that push services reach, by these.
+    case reachable([(topic: TopicName, since: Day)], by: [Transport.Kind])
     case registered(index: DeviceIndex, nonce: UInt32, secret: UInt64)
     /// The project already has at least as many devices here as the request allows: this many.
     case full(holding: Int)
@@ -92,6 +100,7 @@ public enum Reply: Sendable {
     case members(UInt64)
     case topics([(name: TopicName, members: UInt64)], next: UInt64?)
     case devices([DeviceState], next: UInt64?)
+    case device(DeviceState, [StoredTransport])
     case refused(PartitionRefusal)
     /// The answer to a condition's question: a topic's members.
     case memberSets([PartitionTargets])
@@ -110,6 +119,24 @@ public struct DeviceState: Sendable {
     public var lastSeen: Day
     public var topicCount: Int
     public var waitingCount: Int
+    public init(
+        index: DeviceIndex, nonce: UInt32, lastSeen: Day, topicCount: Int, waitingCount: Int
+    ) {
+        self.index = index
+        self.nonce = nonce
+        self.lastSeen = lastSeen
+        self.topicCount = topicCount
+        self.waitingCount = waitingCount
+    }
+}
+
+extension DeviceState {
+    init(of index: UInt32, on page: DevicePage, at place: Int) {
+        self.init(
+            index: DeviceIndex(index), nonce: page.nonces[place], lastSeen: Day(page.seen[place]),
+            topicCount: page.topics[place].count,
+            waitingCount: Int(page.waiting[place]) + Int(page.collapsible[place]))
+    }
 }
 
 public enum PartitionRefusal: Error, Hashable, Sendable {

@@ -119,6 +119,16 @@ extension Fact {
             out.u8(17)
             out.varint(number)
             out.varint(UInt64(leftOut))
+        case .setTransport(let index, let transport, let time):
+            out.u8(23)
+            out.varint(UInt64(index))
+            out.transport(transport)
+            out.u64(UInt64(bitPattern: time.milliseconds))
+        case .endTransport(let index, let kind, let generation):
+            out.u8(24)
+            out.varint(UInt64(index))
+            out.u8(kind.rawValue)
+            out.varint(generation)
         case .repair(let to, let slice):
             out.u8(16)
             out.varint(UInt64(to.rawValue))
@@ -217,6 +227,12 @@ extension Fact {
                 from: try reader.partition(), history: History(try reader.u64()),
                 generation: try reader.varint(), number: Sequence(try reader.varint()))
         case 20: return .compared(generation: try reader.varint())
+        case 23:
+            return .setTransport(
+                index: try reader.deviceIndex(), try reader.transport(), at: try reader.wallTime())
+        case 24:
+            return .endTransport(
+                index: try reader.deviceIndex(), try reader.transportKind(), generation: try reader.varint())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())
         default: throw reader.fail("a fact of unknown kind \(tag), as only a newer tidecast writes it,")
         }

@@ -33,6 +33,12 @@ extension Partition {
         case .check(let registration, let authority):
             let refusal = examine(registration, authority).refusal
             reply(id, refusal.map { .refused($0) } ?? .done)
+        case .setTransport(let registration, let authority, let transport):
+            set(transport, of: registration, by: authority, as: id, &turn)
+        case .endTransport(let registration, let authority, let kind):
+            endTransport(kind, of: registration, by: authority, as: id, &turn)
+        case .device(let registration, let authority):
+            reply(id, device(registration, authority))
         case .members(let project, let topic):
             let number = state.names.number(of: topic.utf8, in: project)
             reply(id, .members(UInt64(number.map { state.topics.members($0) } ?? 0)))
@@ -43,12 +49,12 @@ extension Partition {
         }
     }
 
-    private func reply(_ id: RequestID, _ reply: Reply) { answer(Answer(to: .request(id), reply: reply)) }
-    private func refuse(_ id: RequestID, _ refusal: PartitionRefusal) { reply(id, .refused(refusal)) }
+    func reply(_ id: RequestID, _ reply: Reply) { answer(Answer(to: .request(id), reply: reply)) }
+    func refuse(_ id: RequestID, _ refusal: PartitionRefusal) { reply(id, .refused(refusal)) }
 
     /// The journal is behind, or the engine refuses records. The partition has done nothing, and a refusal
     /// says nothing about the state, so it waits for nothing.
-    private func refuseAtOnce(_ id: RequestID, _ turn: inout Turn) {
+    func refuseAtOnce(_ id: RequestID, _ turn: inout Turn) {
         let reply = Proven(
             Reply.refused(whyNothingBegins), restingOn: .zero, by: pipeline.confirmed())
         turn.effects.append(.reply(id, reply))
@@ -139,8 +145,11 @@ extension Partition {
         if let refusal = found.refusal { return .refused(refusal) }
         guard let page = found.page else { return .refused(.unregistered) }
         let topics = page.topics[found.place]
-        return .subscriptions(
-            (0..<topics.count).map { (state.names.name(topics[$0].topic), topics[$0].since) })
+        let list = (0..<topics.count).map {
+            (topic: state.names.name(topics[$0].topic), since: topics[$0].since)
+        }
+        guard let stored = state.transports[registration.index.rawValue] else { return .subscriptions(list) }
+        return .reachable(list, by: stored.map(\.transport.kind))
     }
 
     private func acknowledgeEvent(
@@ -335,11 +344,7 @@ extension Partition {
                 next = UInt64(index)
                 return false
             }
-            found.append(
-                DeviceState(
-                    index: DeviceIndex(index), nonce: page.nonces[place], lastSeen: Day(page.seen[place]),
-                    topicCount: page.topics[place].count,
-                    waitingCount: Int(page.waiting[place]) + Int(page.collapsible[place])))
+            found.append(DeviceState(of: index, on: page, at: place))
             return true
         }
         return .devices(found, next: next)

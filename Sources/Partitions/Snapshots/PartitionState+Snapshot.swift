@@ -17,12 +17,13 @@ extension PartitionState {
         writeTopics(order, &out)
         writeLog(&out)
         writeStreams(&out)
+        writeTransports(&out)
         return out.bytes
     }
 
     mutating func restore(_ bytes: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(bytes)
-        let version = try reader.version(of: "a snapshot", 1...SnapshotWriter.version)
+        let version = try reader.version(of: "a snapshot", 1...SnapshotWriter.versionWithTransports)
         guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
         applied = Sequence(try reader.varint())
         guard applied.rawValue <= 1 << 62 else { throw reader.fail("a record that no journal reaches") }
@@ -45,7 +46,34 @@ extension PartitionState {
         try readTopics(numbers, &reader)
         try readLog(&reader)
         try readStreams(&reader, version)
+        try readTransports(&reader)
         try reader.expectEnd()
+    }
+
+    // MARK: Transports
+
+    /// Nothing where no device has a transport: a former build's snapshot ends before them.
+    private func writeTransports(_ out: inout ByteWriter) {
+        guard !transports.isEmpty else { return }
+        out.varint(transports.count)
+        for (index, stored) in transports.sorted(by: { $0.key < $1.key }) {
+            out.varint(UInt64(index))
+            out.varint(stored.count)
+            for one in stored { out.stored(one) }
+        }
+    }
+
+    private mutating func readTransports(_ reader: inout ByteReader) throws(DecodeError) {
+        guard !reader.isAtEnd else { return }
+        let count = try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 13)
+        guard count > 0 else { throw reader.fail("no transports where there should be some") }
+        for _ in 0..<count {
+            let index = try reader.deviceIndex()
+            guard devices.project(index) != 0, transports[index] == nil else {
+                throw reader.fail("transports of a device that is not there")
+            }
+            transports[index] = try reader.transports(applied)
+        }
     }
 
     // MARK: Names

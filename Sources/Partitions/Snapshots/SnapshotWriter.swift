@@ -11,10 +11,13 @@ import Model
 final class SnapshotWriter {
     /// Version 3: items in any order. Versions 1 and 2, one piece in a fixed order, are read as well.
     static let version: UInt8 = 3
+    /// Version 4: a device's transports follow the device. Written only where a device has transports, so
+    /// that a former build reads every other snapshot.
+    static let versionWithTransports: UInt8 = 4
 
     enum Item: UInt8 {
         case end = 0
-        case device, topic, message, outbox, entry, mark, window, condition
+        case device, topic, message, outbox, entry, mark, window, condition, transports
     }
 
     private enum Phase: Comparable {
@@ -70,7 +73,7 @@ final class SnapshotWriter {
         conditions = state.conditions.sorted { ConditionTicket.isBefore($0.key, $1.key) }
         state.outboxes.forEach { outboxes.append(($0, $1)) }
         state.marks.forEach { marks.append(($0, $1)) }
-        out.u8(SnapshotWriter.version)
+        out.u8(state.transports.isEmpty ? SnapshotWriter.version : SnapshotWriter.versionWithTransports)
         out.header(of: state)
         out.varint(UInt64(deviceEnd))
         out.varint(state.log.last.rawValue)
@@ -190,6 +193,11 @@ final class SnapshotWriter {
             write(name: list[place].topic, state.names)
             out.u16(list[place].since.rawValue)
         }
+        guard !state.transports.isEmpty, let stored = state.transports[index] else { return }
+        out.u8(Item.transports.rawValue)
+        out.varint(UInt64(index))
+        out.varint(stored.count)
+        for one in stored { out.stored(one) }
     }
 
     private func nextTopic(_ state: borrowing PartitionState) {

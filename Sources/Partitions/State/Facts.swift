@@ -65,6 +65,10 @@ enum Fact: Sendable {
     case rebase(from: PartitionID, history: History, generation: UInt64, number: Sequence)
     /// Every partition that could contradict this partition has been compared with it in `generation`.
     case compared(generation: UInt64)
+    /// The device told its address at a push service.
+    case setTransport(index: UInt32, Transport, at: WallTime)
+    /// The device's address of this kind ends, if it is still the address of the record `generation`.
+    case endTransport(index: UInt32, Transport.Kind, generation: UInt64)
 }
 
 /// A slice of what one partition should have of another's devices, told again because the fingerprints of the

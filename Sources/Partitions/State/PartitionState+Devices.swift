@@ -76,6 +76,7 @@ extension PartitionState {
             log.drop(DeviceSet(index), upTo: log.last) { _, _ in }
         }
         overflowed[index] = nil
+        transports[index] = nil
         devices.remove(index: index)
     }
 

@@ -6,7 +6,7 @@ extension PartitionState {
     /// The first law that does not hold; `nil` where all do. Visits everything.
     var brokenInvariant: String? {
         brokenInGenerations ?? log.brokenInvariant ?? devices.brokenInvariant ?? brokenInDevices
-            ?? brokenInOutboxes ?? brokenInMarks ?? brokenInFanouts ?? brokenInTopics
+            ?? brokenInTransports ?? brokenInOutboxes ?? brokenInMarks ?? brokenInFanouts ?? brokenInTopics
     }
 
     private var brokenInGenerations: String? {

@@ -1,7 +1,7 @@
 import Bytes
 import Model
 
-// Snapshots of version 3: items as `SnapshotWriter` wrote them.
+// Snapshots of versions 3 and 4: items as `SnapshotWriter` wrote them.
 
 extension PartitionState {
     /// Everything behind the header.
@@ -29,6 +29,7 @@ extension PartitionState {
             switch item {
             case .device: try readDevice(&numbers, below: next, &reader)
             case .topic: try readTopic(&numbers, &reader)
+            case .transports: try readTransports(&reader)
             case .message: try readMessage(&reader)
             case .outbox: outbox = try readOutbox(&reader)
             case .entry:
@@ -85,6 +86,14 @@ extension PartitionState {
         }
     }
 
+    private mutating func readTransports(_ reader: inout ByteReader) throws(DecodeError) {
+        let index = try reader.deviceIndex()
+        guard devices.project(index) != 0, transports[index] == nil else {
+            throw reader.fail("transports of a device that is not there")
+        }
+        transports[index] = try reader.transports(applied)
+    }
+
     private mutating func readTopic(
         _ numbers: inout [TopicNumber], _ reader: inout ByteReader
     ) throws(DecodeError) {
@@ -116,7 +125,7 @@ extension PartitionState {
 extension SnapshotWriter.Item {
     fileprivate var rank: Int {
         switch self {
-        case .end, .device, .topic: 0
+        case .end, .device, .topic, .transports: 0
         case .message: 1
         case .outbox, .entry, .mark, .window, .condition: 2
         }

@@ -30,6 +30,8 @@ struct PartitionState: ~Copyable {
     /// Devices that lost messages to a bound, or may have, and have not acknowledged the position at which
     /// they are told.
     var overflowed: [UInt32: Loss] = [:]
+    /// The push services that reach a device, by index; in the order of their kinds.
+    var transports: [UInt32: [StoredTransport]] = [:]
     /// Whether the log keeps what a message takes out until its record is durable. False during `replay`.
     var castsShadows = false
 
@@ -202,12 +204,13 @@ struct PartitionState: ~Copyable {
             if let part = mark.part { (mark.fingerprint, mark.part) = (part.fingerprint, nil) }
             marks[from] = mark
         case .compared(let generation): comparedGeneration = max(comparedGeneration, generation)
+        case .setTransport, .endTransport: applyTransport(fact, record: cursor.record)
         case .repair(let to, let slice):
             repair(to: to, slice, &cursor)
         }
     }
 
-    private mutating func note(_ index: UInt32, seenOn day: Day) {
+    mutating func note(_ index: UInt32, seenOn day: Day) {
         guard let (page, place) = devices.find(index) else { return }
         writer?.touch(daysOf: index, page)
         page.seen[place] = max(page.seen[place], day.rawValue)

@@ -72,6 +72,20 @@ extension Request {
             out.varint(UInt64(project.rawValue))
             out.varint(after)
             out.varint(limit)
+        case .setTransport(let device, let authority, let transport):
+            out.u8(14)
+            out.registration(device)
+            out.authority(authority)
+            out.transport(transport)
+        case .endTransport(let device, let authority, let kind):
+            out.u8(15)
+            out.registration(device)
+            out.authority(authority)
+            out.u8(kind.rawValue)
+        case .device(let device, let authority):
+            out.u8(16)
+            out.registration(device)
+            out.authority(authority)
         default: preconditionFailure("every request is encoded in one of the two functions")
         }
     }
@@ -128,6 +142,13 @@ extension Request {
         case 13:
             return .devices(
                 project: try reader.project(), after: try reader.varint(), limit: try reader.int())
+        case 14:
+            return .setTransport(
+                try reader.registration(), by: try reader.authority(), try reader.transport())
+        case 15:
+            return .endTransport(
+                try reader.registration(), by: try reader.authority(), try reader.transportKind())
+        case 16: return .device(try reader.registration(), by: try reader.authority())
         default: throw reader.fail("an unknown request \(tag)")
         }
     }
@@ -146,11 +167,12 @@ extension Reply {
             for change in changes { out.change(change) }
         case .subscriptions(let list):
             out.u8(3)
-            out.varint(list.count)
-            for item in list {
-                out.string(item.topic.utf8)
-                out.u16(item.since.rawValue)
-            }
+            out.subscriptions(list)
+        case .reachable(let list, let kinds):
+            out.u8(13)
+            out.subscriptions(list)
+            out.varint(kinds.count)
+            for kind in kinds { out.u8(kind.rawValue) }
         case .registered(let index, let nonce, let secret):
             out.u8(4)
             out.varint(UInt64(index.rawValue))
@@ -174,14 +196,13 @@ extension Reply {
         case .devices(let list, let next):
             out.u8(9)
             out.varint(list.count)
-            for device in list {
-                out.varint(UInt64(device.index.rawValue))
-                out.u32(device.nonce)
-                out.u16(device.lastSeen.rawValue)
-                out.varint(device.topicCount)
-                out.varint(device.waitingCount)
-            }
+            for device in list { out.state(device) }
             out.next(next)
+        case .device(let device, let transports):
+            out.u8(12)
+            out.state(device)
+            out.varint(transports.count)
+            for one in transports { out.stored(one) }
         case .refused(let refusal):
             out.u8(10)
             out.refusal(refusal)
@@ -199,11 +220,14 @@ extension Reply {
             for _ in 0..<(try reader.count(max: WireLimits.countMax)) { changes.append(try reader.change()) }
             return .changes(changes)
         case 3:
-            var list: [(topic: TopicName, since: Day)] = []
-            for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 3)) {
-                list.append((try reader.topicName(), Day(try reader.u16())))
+            return .subscriptions(try reader.subscriptions())
+        case 13:
+            let list = try reader.subscriptions()
+            var kinds: [Transport.Kind] = []
+            for _ in 0..<(try reader.count(max: Transport.Kind.allCases.count)) {
+                kinds.append(try reader.transportKind())
             }
-            return .subscriptions(list)
+            return .reachable(list, by: kinds)
         case 4:
             return .registered(
                 index: DeviceIndex(try reader.deviceIndex()), nonce: try reader.u32(),
@@ -220,13 +244,16 @@ extension Reply {
         case 9:
             var list: [DeviceState] = []
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 9)) {
-                list.append(
-                    DeviceState(
-                        index: DeviceIndex(try reader.deviceIndex()), nonce: try reader.u32(),
-                        lastSeen: Day(try reader.u16()), topicCount: try reader.int(),
-                        waitingCount: try reader.int()))
+                list.append(try reader.state())
             }
             return .devices(list, next: try reader.next())
+        case 12:
+            let device = try reader.state()
+            var transports: [StoredTransport] = []
+            for _ in 0..<(try reader.count(max: Transport.Kind.allCases.count, elementBytesMin: 11)) {
+                transports.append(try reader.stored())
+            }
+            return .device(device, transports)
         case 10: return .refused(try reader.refusal())
         case 11: return .memberSets(try reader.targets())
         default: throw reader.fail("an unknown reply")
@@ -235,6 +262,22 @@ extension Reply {
 }
 
 extension ByteWriter {
+    fileprivate mutating func subscriptions(_ list: [(topic: TopicName, since: Day)]) {
+        varint(list.count)
+        for item in list {
+            string(item.topic.utf8)
+            u16(item.since.rawValue)
+        }
+    }
+
+    fileprivate mutating func state(_ device: DeviceState) {
+        varint(UInt64(device.index.rawValue))
+        u32(device.nonce)
+        u16(device.lastSeen.rawValue)
+        varint(device.topicCount)
+        varint(device.waitingCount)
+    }
+
     fileprivate mutating func next(_ next: UInt64?) {
         u8(next == nil ? 0 : 1)
         if let next { varint(next) }
@@ -242,5 +285,19 @@ extension ByteWriter {
 }
 
 extension ByteReader {
+    fileprivate mutating func subscriptions() throws(DecodeError) -> [(topic: TopicName, since: Day)] {
+        var list: [(topic: TopicName, since: Day)] = []
+        for _ in 0..<(try count(max: WireLimits.countMax, elementBytesMin: 3)) {
+            list.append((try topicName(), Day(try u16())))
+        }
+        return list
+    }
+
+    fileprivate mutating func state() throws(DecodeError) -> DeviceState {
+        DeviceState(
+            index: DeviceIndex(try deviceIndex()), nonce: try u32(), lastSeen: Day(try u16()),
+            topicCount: try int(), waitingCount: try int())
+    }
+
     fileprivate mutating func next() throws(DecodeError) -> UInt64? { try flag() ? try varint() : nil }
 }

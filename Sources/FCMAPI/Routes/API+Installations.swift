@@ -1,0 +1,84 @@
+import HTTPMessages
+import Model
+import Partitions
+import Routing
+
+// Answers about installations, and about the push services that reach a device.
+
+extension API {
+    /// The answer to `CreateInstallation`.
+    func installed(_ new: NewRegistration, _ form: ResponseForm) -> HTTPResponse {
+        let token = keys.token(new.registration, secret: new.secret)
+        guard let auth = InstallationToken(registrationToken: token, now: new.created) else {
+            preconditionFailure("a token is a FID, a colon and a proof")
+        }
+        let refresh = RefreshToken(credential: keys.credential(secret: new.secret), proof: auth.proof)
+        return API.object { out in
+            out.field("name", Array("projects/\(form.project.id)/installations/".utf8) + auth.fid)
+            out.field("fid", auth.fid)
+            out.field("refreshToken", refresh.text)
+            out.key("authToken")
+            out.beginObject()
+            write(authToken: auth.signed(with: signingKeys.signing(now: new.created).material), out: &out)
+            out.endObject()
+        }
+    }
+
+    func write(authToken token: [UInt8], out: inout JSONWriter) {
+        out.field("token", token)
+        out.field("expiresIn", "\(InstallationToken.lifetime)s")
+    }
+
+    func upserted(_ token: [UInt8], _ form: ResponseForm) -> HTTPResponse {
+        API.object { out in
+            let fid = token.prefix { $0 != UInt8(ascii: ":") }
+            out.field("name", Array("projects/\(form.project.id)/registrations/".utf8) + fid)
+            out.field("token", token)
+        }
+    }
+
+    func write(
+        _ device: DeviceState, _ transports: [StoredTransport], _ shown: String, _ project: Project,
+        out: inout JSONWriter
+    ) {
+        out.field("name", "projects/\(project.id)/registrations/\(shown)")
+        out.field("platform", API.platform(transports.map(\.transport.kind)))
+        out.field("lastSeenDate", Timestamp.date(Int(device.lastSeen.rawValue)))
+        out.key("topicCount")
+        out.number(device.topicCount)
+        out.key("waitingCount")
+        out.number(device.waitingCount)
+        out.key("transports")
+        out.beginArray()
+        for stored in transports {
+            out.beginObject()
+            write(stored, out: &out)
+            out.endObject()
+        }
+        out.endArray()
+    }
+
+    /// An address is a secret of its device, so the answer shows only what names it.
+    private func write(_ stored: StoredTransport, out: inout JSONWriter) {
+        out.field("kind", API.word(stored.transport.kind))
+        out.field("registerTime", Timestamp.text(stored.registered.milliseconds))
+        if stored.transport.kind == .apns, let address = APNsAddress(packed: stored.transport.address) {
+            out.field("bundleId", address.bundleID)
+            out.field("environment", address.isSandbox ? "SANDBOX" : "PROD")
+        }
+    }
+
+    private static func word(_ kind: Transport.Kind) -> String {
+        switch kind {
+        case .web: "web"
+        case .apns: "ios"
+        case .fcm: "fcm"
+        }
+    }
+
+    /// The platform of a device in the words of the Instance ID API.
+    static func platform(_ kinds: [Transport.Kind]) -> String {
+        if kinds.contains(.apns) { return "IOS" }
+        return kinds.contains(.web) ? "CHROME" : "ANDROID"
+    }
+}

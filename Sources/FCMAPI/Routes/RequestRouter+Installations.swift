@@ -1,0 +1,133 @@
+import HTTPMessages
+import Model
+import RegistrationIDs
+import Routing
+
+// /v1/projects/{project}/installations/… and the registrations of apps that have an installation.
+//
+// Source: the Firebase Installations API v1 and fcmregistrations.googleapis.com v1, as the SDKs for the web
+// and for iOS call them. An installation is a device: its FID is the device's, and the server makes the FID,
+// whatever FID the app proposes.
+
+extension RequestRouter {
+    /// The token of an app's installation, if the request has one that counts. `FIS TOKEN` and the bare token
+    /// are the same.
+    var installation: (token: InstallationToken, device: Registration)? {
+        guard var text = request.fields["x-goog-firebase-installations-auth"] else { return nil }
+        let scheme = Array("FIS ".utf8)
+        if text.starts(with: scheme) { text = text.dropFirst(scheme.count) }
+        let keys = api.signingKeys.verifying(now: now)
+        guard
+            let token = keys.lazy.compactMap({ InstallationToken(text, signedWith: $0.material) }).first,
+            now < token.end, case .success(let device) = read(api.keys.decipher(token.registrationToken))
+        else { return nil }
+        return (token, device)
+    }
+
+    static let noInstallation = APIError(
+        status: .unauthenticated,
+        message: "The installation's auth token is missing, too old or not from this server.")
+
+    mutating func installations(_ name: String) throws(APIError) -> APIAction {
+        var count = target.count
+        // The iOS SDK ends these paths with a slash.
+        if count > 4, target.segment(count - 1).isEmpty { count -= 1 }
+        if count == 4, request.method == .post { return try createInstallation(name) }
+        if count == 5, request.method == .delete { return try deleteInstallation(name) }
+        if count == 6, target.matches(5, "authTokens:generate"), request.method == .post {
+            return try generateAuthToken(name)
+        }
+        throw .notFoundHere
+    }
+
+    private func createInstallation(_ name: String) throws(APIError) -> APIAction {
+        let found = try project(name)
+        guard case .known(let project) = found else { return .makeProject(name) }
+        try mayRegister(in: project)
+        try ignoredBody()
+        return .operation(
+            .register(project: project.number), ResponseForm(kind: .installation, project: project))
+    }
+
+    /// The device in the path, and its credential from `FIS_v2 REFRESHTOKEN`.
+    private func refreshing(
+        _ name: String
+    ) throws(APIError) -> (
+        project: Project, device: Registration, fid: [UInt8], token: RefreshToken, mac: DeviceMAC
+    ) {
+        let project = try known(name)
+        let scheme = Array("FIS_v2 ".utf8)
+        guard let field = request.fields["authorization"], field.starts(with: scheme),
+            let token = RefreshToken(field.dropFirst(scheme.count)),
+            let mac = api.keys.parseProof(token.credential)
+        else {
+            throw APIError(
+                status: .unauthenticated, message: "The installation's refresh token is missing or malformed."
+            )
+        }
+        let fid = try segment(4)
+        return (project, try registration(fid, in: project, field: "name"), fid, token, mac)
+    }
+
+    private func generateAuthToken(_ name: String) throws(APIError) -> APIAction {
+        try ignoredBody()
+        let (project, device, fid, refresh, mac) = try refreshing(name)
+        let token = InstallationToken(fid: Array(fid.prefix(22)), proof: refresh.proof, now: now)
+        return .operation(
+            .device(device, by: .device(mac)), ResponseForm(kind: .authToken(signed(token)), project: project)
+        )
+    }
+
+    private func signed(_ token: InstallationToken) -> [UInt8] {
+        token.signed(with: api.signingKeys.signing(now: now).material)
+    }
+
+    private func deleteInstallation(_ name: String) throws(APIError) -> APIAction {
+        let (project, device, _, _, mac) = try refreshing(name)
+        return .operation(
+            .unregister(device, by: .device(mac)), ResponseForm(kind: .endInstallation, project: project))
+    }
+
+    // MARK: Registrations of an installation
+
+    /// `POST …/registrations` with the auth token of an installation, and `PATCH …/registrations/R`: the same
+    /// device as before, with its topics, and the address of its push service where the body has one.
+    func registerInstallation(
+        _ installation: (token: InstallationToken, device: Registration), in project: Project
+    ) throws(APIError) -> APIAction {
+        guard installation.device.project == project.number else { throw .permissionDenied }
+        let form = ResponseForm(
+            kind: .upsert(token: installation.token.registrationToken), project: project)
+        let transport = request.body.isEmpty ? nil : try TransportReader().read(try json())
+        guard let transport else { return .operation(.device(installation.device, by: .backend), form) }
+        if let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
+        return .operation(.setTransport(installation.device, by: .backend, transport), form)
+    }
+
+    func patchRegistration(_ name: String) throws(APIError) -> APIAction {
+        let project = try known(name)
+        guard let installation else { throw RequestRouter.noInstallation }
+        let device = try registration(try segment(4), in: project, field: "name")
+        guard installation.device.isSameDevice(as: device) else { throw .permissionDenied }
+        return try registerInstallation(installation, in: project)
+    }
+
+    /// `GET …/registrations/R`, by a backend or by the device itself.
+    func showRegistration(_ name: String) throws(APIError) -> APIAction {
+        let project = try known(name)
+        let text = try segment(4)
+        let device = try registration(text, in: project, field: "name")
+        let shown = String(decoding: text, as: UTF8.self)
+        return .operation(
+            .device(device, by: try caller(project, device)),
+            ResponseForm(kind: .device(registration: shown), project: project))
+    }
+}
+
+extension Registration {
+    /// Whether both name one device, whichever keys made their texts.
+    func isSameDevice(as other: Registration) -> Bool {
+        project == other.project && partition == other.partition && index == other.index
+            && nonce == other.nonce
+    }
+}

@@ -1,0 +1,82 @@
+import Model
+
+/// Reads the transport in the body of a registration: `{"ios": {…}, "fcm_sdk_version": …}`.
+///
+/// Source: fcmregistrations.googleapis.com v1. Fields without a meaning for the server are passed over,
+/// because newer SDKs add some.
+struct TransportReader {
+    /// `nil` where the body names no push service.
+    func read(_ body: JSONValue) throws(APIError) -> Transport? {
+        guard body.kind == .object else { throw .badJSON("The body must be an object.") }
+        var found: Transport?
+        try body.forEachUniqueField { (name, value) throws(APIError) in
+            if Schema.equal(name, "ios") { found = try apns(value) }
+            if Schema.equal(name, "web"), value.kind != .null {
+                throw .invalid(
+                    "web", "The project has no key for Web Push, so that the server cannot push to browsers.")
+            }
+        }
+        return found
+    }
+
+    private func apns(_ block: JSONValue) throws(APIError) -> Transport? {
+        if block.kind == .null { return nil }
+        guard block.kind == .object else { throw .type("ios", "OBJECT", value: block) }
+        var token: [UInt8] = []
+        var bundle = ""
+        var isSandbox = false
+        try block.forEachUniqueField { (name, value) throws(APIError) in
+            if Schema.equal(name, "apns_token") || Schema.equal(name, "apnsToken") {
+                token = try hex(text(value, "ios.apns_token"))
+            } else if Schema.equal(name, "bundle_id") || Schema.equal(name, "bundleId") {
+                bundle = try bundleID(text(value, "ios.bundle_id"))
+            } else if Schema.equal(name, "apns_environment") || Schema.equal(name, "apnsEnvironment") {
+                isSandbox = try isForSandbox(text(value, "ios.apns_environment"))
+            }
+        }
+        guard !token.isEmpty else {
+            throw .invalid("ios.apns_token", "The token of Apple's push service is missing.")
+        }
+        guard !bundle.isEmpty else { throw .invalid("ios.bundle_id", "The app's bundle id is missing.") }
+        let address = APNsAddress(isSandbox: isSandbox, bundleID: bundle, token: token)
+        return Transport(kind: .apns, address: address.packed)
+    }
+
+    private func text(_ value: JSONValue, _ field: String) throws(APIError) -> String {
+        guard let text = value.text else { throw .type(field, "TYPE_STRING", value: value) }
+        return text
+    }
+
+    private func isForSandbox(_ text: String) throws(APIError) -> Bool {
+        switch text {
+        case "SANDBOX": true
+        case "PROD", "": false
+        default: throw .invalid("ios.apns_environment", "The environment must be PROD or SANDBOX.")
+        }
+    }
+
+    private func hex(_ text: String) throws(APIError) -> [UInt8] {
+        guard text.utf8.count <= 2 * APNsAddress.tokenBytesMax, let bytes = Hex.bytes(text), !bytes.isEmpty
+        else {
+            throw .invalid("ios.apns_token", "The token must be hexadecimal, at most 512 digits.")
+        }
+        return bytes
+    }
+
+    private func bundleID(_ text: String) throws(APIError) -> String {
+        let isPlain = text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
+                true
+            default: false
+            }
+        }
+        guard isPlain, !text.isEmpty, text.utf8.count <= APNsAddress.bundleIDBytesMax else {
+            throw .invalid(
+                "ios.bundle_id",
+                "A bundle id has letters, digits, dots and hyphens, at most 155 of them.")
+        }
+        return text
+    }
+}

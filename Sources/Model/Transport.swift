@@ -1,0 +1,41 @@
+/// A way in which a push service reaches a device: the service, and the device's address there.
+///
+/// Partitions store the address as it is. The API checks and packs it before, and the sender for the service
+/// unpacks it.
+public struct Transport: Hashable, Sendable {
+    public enum Kind: UInt8, CaseIterable, Comparable, Sendable {
+        /// Web Push (RFC 8030): endpoint and keys of a browser's subscription.
+        case web = 1
+        /// Apple's push service: device token, environment and bundle id.
+        case apns = 2
+        /// A token of the customer's own Firebase project.
+        case fcm = 3
+        public static func < (left: Kind, right: Kind) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    /// The most bytes of an address. The longest endpoint that the API takes is 2,048 bytes.
+    public static let addressBytesMax = 2560
+
+    public var kind: Kind
+    public var address: [UInt8]
+    public init(kind: Kind, address: [UInt8]) {
+        self.kind = kind
+        self.address = address
+    }
+}
+
+/// A transport as a device's partition has it.
+public struct StoredTransport: Hashable, Sendable {
+    public var transport: Transport
+    /// When the device last told the address. A push service's word that an address is gone counts only if
+    /// the word is newer.
+    public var registered: WallTime
+    /// The record that stored the address. Another address of the same kind has another generation, so that
+    /// an answer about the former address does not end the new one.
+    public var generation: UInt64
+    public init(transport: Transport, registered: WallTime, generation: UInt64) {
+        self.transport = transport
+        self.registered = registered
+        self.generation = generation
+    }
+}

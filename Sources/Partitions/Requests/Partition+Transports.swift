@@ -1,0 +1,50 @@
+import Model
+
+// Requests about the push services that reach a device.
+
+extension Partition {
+    /// The partition stores an unchanged address again after this time, so that the time of registration
+    /// stays near the truth without a record for each start of an app. Milliseconds.
+    static let transportFreshness: Int64 = 24 * 3_600_000
+
+    func set(
+        _ transport: Transport, of registration: Registration, by authority: Authority, as id: RequestID,
+        _ turn: inout Turn
+    ) {
+        if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
+        let index = registration.index.rawValue
+        let time = turn.now.wall
+        let former = state.transports[index]?.first { $0.transport.kind == transport.kind }
+        if let former, former.transport == transport,
+            abs(time.milliseconds - former.registered.milliseconds) < Partition.transportFreshness
+        {
+            return reply(id, .done)
+        }
+        guard !isOverloaded else { return refuseAtOnce(id, &turn) }
+        propose(.setTransport(index: index, transport, at: time))
+        answerWithOpenRecord(Answer(to: .request(id), reply: .done))
+    }
+
+    func endTransport(
+        _ kind: Transport.Kind, of registration: Registration, by authority: Authority, as id: RequestID,
+        _ turn: inout Turn
+    ) {
+        if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
+        let index = registration.index.rawValue
+        guard let stored = state.transports[index]?.first(where: { $0.transport.kind == kind }) else {
+            return reply(id, .done)
+        }
+        guard !isOverloaded else { return refuseAtOnce(id, &turn) }
+        propose(.endTransport(index: index, kind, generation: stored.generation))
+        answerWithOpenRecord(Answer(to: .request(id), reply: .done))
+    }
+
+    func device(_ registration: Registration, _ authority: Authority) -> Reply {
+        let found = examine(registration, authority)
+        if let refusal = found.refusal { return .refused(refusal) }
+        guard let page = found.page else { return .refused(.unregistered) }
+        let index = registration.index.rawValue
+        return .device(
+            DeviceState(of: index, on: page, at: found.place), state.transports[index] ?? [])
+    }
+}
