@@ -225,7 +225,7 @@ def row_59(s):
 
 
 def row_60(s):
-    """iOS with an installation id: paths with a slash, its address at Apple's service, topics by its token."""
+    """iOS with an installation id: paths with a slash, its address at Apple, topics by its token."""
     made = installed(s, "/v1/projects/shop/installations/")
     fid, token = made["fid"], made["authToken"]["token"]
     ios = {"ios": {"apns_token": "c0ffee" * 10, "app_version": "1", "apns_environment": "SANDBOX",
