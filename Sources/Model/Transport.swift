@@ -1,7 +1,7 @@
 /// A way in which a push service reaches a device: the service, and the device's address there.
 ///
 /// Partitions store the address as it is. The API checks and packs it before, and the sender for the service
-/// unpacks it.
+/// unpacks it. An empty address stands for an address that is gone.
 public struct Transport: Hashable, Sendable {
     public enum Kind: UInt8, CaseIterable, Comparable, Sendable {
         /// Web Push (RFC 8030): endpoint and keys of a browser's subscription.
@@ -33,6 +33,9 @@ public struct StoredTransport: Hashable, Sendable {
     /// The record that stored the address. Another address of the same kind has another generation, so that
     /// an answer about the former address does not end the new one.
     public var generation: UInt64
+    /// A push service has said that the address is of no use any more. The entry stays without its address,
+    /// so that senders hear of it, until the device shows itself.
+    public var isGone: Bool { transport.address.isEmpty }
     public init(transport: Transport, registered: WallTime, generation: UInt64) {
         self.transport = transport
         self.registered = registered

@@ -146,6 +146,7 @@ final class NodeLoop: @unchecked Sendable {
         case .post(let loop): core.takeMessages(for: loop) { mailboxes[loop].post($0) }
         case .send(let bytes, let processID):
             core.sent(to: processID, isTaken: peers?.send(bytes, to: processID) ?? false)
+        case .push: break
         case .open(let id, let next):
             shared.forgetDoubts(of: id)
             shared.engines.open(id, next: next)
@@ -186,6 +187,7 @@ final class NodeLoop: @unchecked Sendable {
     private func tell(_ note: LoopNote) {
         let counters = shared.counters
         switch note {
+        case .pushed(let kind, let outcome): counters.pushes.note(outcome, of: kind)
         case .requestLate: counters.requestsLate.add(1, ordering: .relaxed)
         case .refusedBehind: counters.refusedBehind.add(1, ordering: .relaxed)
         case .leftOut: counters.leftOut.add(1, ordering: .relaxed)

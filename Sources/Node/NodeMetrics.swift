@@ -66,6 +66,12 @@ final class NodeMetrics: Sendable {
             "tidecast_messages_left_out_total",
             "Messages left out of an event loop's full inbox; their senders ask again.",
             read: { Double(counters.leftOut.load(ordering: .relaxed)) })
+        for outcome in PushCounters.outcomes {
+            registry.counter(
+                "tidecast_pushes_total", "Answers of push services to messages.",
+                labels: [("service", "web"), ("outcome", outcome)],
+                read: { Double(counters.pushes.count(.web, outcome)) })
+        }
         watchJournal(shared.engines)
     }
 

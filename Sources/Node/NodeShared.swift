@@ -160,6 +160,7 @@ final class NodeCounters: Sendable {
     let deliveriesWritten = Atomic<Int>(0)
     let deliveriesBehind = Atomic<Int>(0)
     let streams = Atomic<Int>(0)
+    let pushes = PushCounters()
 }
 
 /// A partition that this session owns.

@@ -342,6 +342,7 @@ public final class Simulation {
             case .ask(let of, let question): transmit(of, .asked(question.value))
             case .tell(let to, let told): transmit(to, .told(told.value))
             case .stream(_, let frame): deliver(frame.value, from: id)
+            case .push: preconditionFailure("no device of this simulation has an address")
             case .fingerprintsDiffer: fingerprintDifferences += 1
             case .notice(let notice): if case .bodiesGone(let count) = notice { bodiesGone += count }
             }

@@ -45,6 +45,8 @@ final class PartitionHarness {
     /// The trims that partitions asked for. The harness deletes nothing.
     private(set) var trims: [(below: Sequence, keeping: [Sequence])] = []
     private(set) var notices: [PartitionNotice] = []
+    /// What partitions have handed to their senders.
+    private(set) var jobs: [(partition: PartitionID, job: PushJob)] = []
     /// How often partitions read bodies, and how many records they asked for.
     private(set) var reads = 0
     private(set) var recordsRead = 0
@@ -145,6 +147,18 @@ final class PartitionHarness {
         for (at, id) in due { send(.woke(at), to: id) }
     }
 
+    /// The messages that senders got since the last call.
+    func takeJobs() -> [String] {
+        defer { jobs = [] }
+        return jobs.map { String(decoding: $0.job.event, as: UTF8.self) }
+    }
+
+    func dropFirstJob() { jobs.removeFirst() }
+
+    func answer(_ job: PushJob, of partition: PartitionID, _ result: PushReport.Result) {
+        send(.pushed(PushReport(number: job.number, result)), to: partition)
+    }
+
     func makeSlice(of number: Int) { send(.woke(now.monotonic), to: PartitionID(UInt16(number))) }
 
     func forgetParts(_ id: PartitionID, through last: Int) { parts[id]?.removeSubrange(...last) }
@@ -217,6 +231,7 @@ final class PartitionHarness {
             case .ask(let of, let question): queue.append((of, .asked(question.value)))
             case .tell(let to, let answer): queue.append((to, .told(answer.value)))
             case .stream(_, let frame): frames.append(frame.value)
+            case .push(let job): jobs.append((id, job.value))
             case .trim(let below, let keeping): trims.append((below, keeping))
             case .notice(let notice): notices.append(notice)
             case .wake(let at):

@@ -192,7 +192,7 @@ public final class PartitionWorld {
             case .wake(let at):
                 let delay = at.since(MonotonicTime(nanoseconds: now))
                 time.push(after: delay, .event(id, run: run, .woke(at)))
-            case .writeSnapshot, .trim, .notice, .fingerprintsDiffer: break
+            case .writeSnapshot, .trim, .notice, .push, .fingerprintsDiffer: break
             }
         }
     }

@@ -20,7 +20,7 @@ extension LoopCore {
         if let id = closing.keys.first(where: { partitions[$0] != nil }) {
             return "partition \(id.rawValue) is served, and its former machine's rows are not settled"
         }
-        return brokenInServing ?? brokenInOwning
+        return brokenInServing ?? brokenInOwning ?? sender.brokenInvariant
     }
 
     private var brokenInServing: String? {

@@ -84,6 +84,7 @@ extension LoopCore {
         case .ask(let of, let question): route(.asked(question.value), to: of)
         case .tell(let to, let answer): route(.told(answer.value), to: to)
         case .stream(let gateway, let frame): tellStream(gateway, frame.value, from: id)
+        case .push(let job): push(job.value, of: id)
         case .confirm(let token): effects.append(.confirm(id, token: token))
         case .readRecords(let sequences, let bytesMax, let token):
             effects.append(.readRecords(id, sequences, bytesMax: bytesMax, token: token))
@@ -311,7 +312,8 @@ extension LoopCore {
         quarantined[id] = nil
         loading[id] = nil
         // A lost machine's buckets that no spender has asked for go on as they came.
-        guard partitions[id] != nil else { return close(id, left: takeBuckets(of: id)) }
+        guard let partition = partitions[id] else { return close(id, left: takeBuckets(of: id)) }
+        partition.mayPush = false
         leaving.insert(id)
     }
 

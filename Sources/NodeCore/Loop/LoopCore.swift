@@ -24,6 +24,7 @@ public struct LoopOptions: Sendable {
     public var bounds = LoopBounds()
     public var quotas = QuotaBounds()
     public var deviceLimiter = DeviceLimiter()
+    public var pushes = PushBounds()
     /// On a node of its own: the tokens that its former process left in the buckets, and when this
     /// processID began.
     public var formerQuotas = FormerQuotas()
@@ -137,6 +138,10 @@ public final class LoopCore<Host: LoopHost> {
     var incarnations: UInt32 = 0
     var partitionEffects: [PartitionEffect] = []
     private var routerEffects: [RouterEffect] = []
+    var sender: PushSender
+    var senderEffects: [PushSender.Effect] = []
+    /// The next timer for the sender.
+    var pushesWake: MonotonicTime?
     var now: Instant
 
     /// The effects that the shell must carry out, in this order; the shell takes them away.
@@ -176,6 +181,7 @@ public final class LoopCore<Host: LoopHost> {
             gateway: options.gateway, histories: options.eventHistories, outlivesOwners: options.isClustered)
         outgoing = Array(repeating: [], count: options.map.loopCount)
         grantor = QuotaGrantor(options.quotas)
+        sender = PushSender(options.pushes, random: random)
         router.laws.isHolders = true
         streams.laws.isHolders = true
         grantor.laws.isHolders = true
@@ -261,6 +267,7 @@ public final class LoopCore<Host: LoopHost> {
         case .levelsAsked(let project, let asker, let question):
             post(.levels(levels(of: project), question: question), toLoop: asker)
         case .levels(let levels, let question): effects.append(.levels(levels, question: question))
+        case .pushed(let number, let outcome): pushed(number, outcome)
         case .engine(let answer): handle(answer)
         case .order(let order): handle(order)
         case .linkReset(let processID):
@@ -295,6 +302,7 @@ public final class LoopCore<Host: LoopHost> {
             askAgain(of: processID)
             sendGapNotice(processID)
         case .clock: lookAgain()
+        case .pushes: lookAtPushes()
         case .reattach(let partition): if reattaching.contains(partition) { reattach(partition) }
         }
     }

@@ -17,6 +17,10 @@ public enum LoopEffect: Sendable {
     /// One frame for another process. Answered by `sent`.
     case send([UInt8], to: ProcessID)
 
+    // To push services.
+    /// Answered by `.pushed`.
+    case push(PushRequest)
+
     // To the engine of the partition's database.
     case open(PartitionID, next: Sequence)
     /// Drop the partition's records that wait, and settle those in flight. Answered by `.closed`.
@@ -72,6 +76,8 @@ public enum LoopNote: Sendable {
     case fingerprintsDiffer(PartitionID, with: PartitionID)
     /// Whether the loop, or a partition on it, doubts the wall clock now.
     case clockDoubted(Bool)
+    /// A push service has answered.
+    case pushed(Transport.Kind, PushOutcome)
     /// A partition's notice to operators.
     case partition(PartitionID, PartitionNotice)
 }

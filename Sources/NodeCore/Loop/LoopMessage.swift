@@ -30,6 +30,8 @@ public enum LoopMessage: Sendable {
     case levelsAsked(ProjectNumber, by: Int, question: UInt64)
     case levels([BucketLevel], question: UInt64)
     case engine(EngineAnswer)
+    /// A push service's answer to the sender's message of this number.
+    case pushed(UInt64, PushOutcome)
     case order(LoopOrder)
     /// The connection to or from a process broke: frames under way may be lost.
     case linkReset(ProcessID)
@@ -100,4 +102,6 @@ public enum LoopTimer: Sendable {
     case reattach(PartitionID)
     /// Runs while the loop doubts the wall clock.
     case clock
+    /// For messages whose push service has not answered.
+    case pushes
 }

@@ -25,6 +25,7 @@ extension Partition {
             left = lost.filter(\.gone.isEmpty).map(\.index)
         }
         for index in left { onBodies(bodies, of: records, for: index, &turn) }
+        onBodiesToPush(bodies, of: records, for: readers, &turn)
         readNext(&turn)
     }
 
@@ -63,7 +64,7 @@ extension Partition {
     /// Bodies that the journal was asked for and does not have are gone, whatever took them. The streams go
     /// on when that fact is durable, and only then their devices are told. A former owner that does not know
     /// of its heir would otherwise take for gone what the heir has trimmed.
-    private func give(up gone: Set<Position>, for readers: [UInt32]) {
+    func give(up gone: Set<Position>, for readers: [UInt32]) {
         guard !gone.isEmpty else { return }
         propose(.gone(gone.sorted()))
         pipeline.gated.bodiesGone += gone.count

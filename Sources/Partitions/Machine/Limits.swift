@@ -87,6 +87,12 @@ public struct PartitionOptions: Sendable {
     public var returningAtOnce = 256
     /// Bytes of recent bodies that are kept in memory.
     public var bodyCacheBytesMax = 4 << 20
+    /// Messages of the partition that are at push services at once, and devices that it looks at for them in
+    /// one event.
+    public var pushesAtOnce = 64
+    public var pushLooksAtOnce = 1024
+    /// Nanoseconds for which a device that listens may acknowledge a message before a push service gets it.
+    public var pushGrace: UInt64 = .seconds(5)
     /// Whether a device's stream goes on while its partition changes owners, as in a cluster.
     public var streamsOutliveOwners = false
     /// Nanoseconds for which a new owner counts every device as a listener. The journal does not say which
@@ -119,7 +125,7 @@ public struct PartitionOptions: Sendable {
         let counts = [
             recordBytesMax, entryBytesMax, comparedAtOnce, recordsInFlightMax, outboxWindow, offerBytesMax,
             repairSliceMembers, bodiesAtOnce, bodyBytesAtOnce, pushWindow, snapshotBytesMin,
-            snapshotSliceBytes, snapshotPartBytes, sweptDayMax, sweptShare,
+            snapshotSliceBytes, snapshotPartBytes, sweptDayMax, sweptShare, pushesAtOnce, pushLooksAtOnce,
         ]
         if counts.contains(where: { $0 < 1 }) { return "one is the least of everything" }
         if outboxRetry == 0 || deviceDaysMax == 0 { return "what is done again takes some time" }

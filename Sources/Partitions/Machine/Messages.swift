@@ -298,11 +298,13 @@ public enum PartitionEvent: Sendable {
     /// The engine has stored the part, under the upload of this number.
     case snapshotPart(upload: UInt64, token: UInt64)
     case snapshotFailed(token: UInt64)
+    /// What became of a message for a push service.
+    case pushed(PushReport)
     /// The timer for this time has fired.
     case woke(MonotonicTime)
 }
 
-/// `reply`, `offer`, `acknowledge`, `ask`, `tell` and `stream` go to others and must be `Proven`. The other
+/// `reply`, `offer`, `acknowledge`, `ask`, `tell`, `stream` and `push` go to others and must be `Proven`. The other
 /// effects are for the partition's own shell, and may go at once.
 public enum PartitionEffect: Sendable {
     case append(Sequence, body: [UInt8])
@@ -319,6 +321,8 @@ public enum PartitionEffect: Sendable {
     case ask(of: PartitionID, Proven<ConditionQuestion>)
     case tell(PartitionID, Proven<ConditionAnswer>)
     case stream(GatewayID, Proven<StreamFrame>)
+    /// Answered by `.pushed`.
+    case push(Proven<PushJob>)
     /// The two ends of a pair count different members.
     case fingerprintsDiffer(with: PartitionID)
     /// For the operator.

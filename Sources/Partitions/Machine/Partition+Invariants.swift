@@ -12,7 +12,8 @@ extension Partition {
             return broken
         }
         guard isWhole else { return nil }
-        return brokenBetweenPartitions ?? brokenInResolutions ?? brokenInStreams ?? state.brokenInvariant
+        return brokenBetweenPartitions ?? brokenInResolutions ?? brokenInStreams ?? brokenInPushes
+            ?? state.brokenInvariant
     }
 
     /// About how many entries a whole look visits.
@@ -205,7 +206,7 @@ extension Gated {
     /// Nothing waits.
     var isEmpty: Bool {
         answers.isEmpty && touched.isEmpty && applied.isEmpty && deliveries.isEmpty && tickets.isEmpty
-            && continuing.isEmpty && bodiesGone == 0 && beginning.isEmpty
+            && continuing.isEmpty && addressed.isEmpty && bodiesGone == 0 && beginning.isEmpty
     }
 }
 

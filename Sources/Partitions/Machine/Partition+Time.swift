@@ -25,6 +25,8 @@ extension Partition {
     /// Another clock agrees with this reading.
     public func vouch(for now: Instant, into effects: inout [PartitionEffect]) {
         if !clock.isTrusted { effects.append(.notice(.clockAgrees)) }
+        // By an earlier time messages may wait again that seemed to be past their time.
+        if now.wall < clock.latest { wantAllPushes() }
         clock.vouch(for: now)
     }
 
@@ -40,6 +42,7 @@ extension Partition {
         probeAgain(&turn)
         retryComparison(&turn)
         retryResolutions(&turn)
+        startPushes(&turn)
         guard clock.isTrusted else { return }
         if let expiry = state.log.nextExpiry, expiry <= turn.now.wall {
             propose(.expire(now: turn.now.wall))
@@ -69,6 +72,7 @@ extension Partition {
             consider(turn.now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
         }
         consider(nextSlice())
+        consider(nextPush(turn.now.monotonic))
         if sweep.next != nil, sweep.left > 0 { consider(turn.now.monotonic.advanced(by: .seconds(1))) }
         if state.devices.count > 0 { consider(turn.now.monotonic.advanced(by: .seconds(6 * 3600))) }
         guard let next, wakes.plan(next, now: turn.now.monotonic) else { return }

@@ -41,6 +41,9 @@ public final class Partition {
     var repairs = PartitionMap<Repair>()
     var streams = StreamTable()
     var bodyReads = BodyReads()
+    var pushes = PushTable()
+    /// Whether messages may go to push services: false once the partition is being given up.
+    public var mayPush = true
     var confirmations: [(token: UInt64, answer: Answer)] = []
     var lastToken: UInt64 = 0
     /// The bits of a token that count within one machine. The other 24 bits are the machine's `incarnation`.
@@ -183,6 +186,8 @@ public final class Partition {
         for ticket in state.conditions.keys.sorted(by: ConditionTicket.isBefore) {
             beginResolution(ticket, by: proof, &turn)
         }
+        wantAllPushes()
+        startPushes(&turn)
         scheduleWake(&turn)
     }
 
@@ -206,6 +211,7 @@ public final class Partition {
         case .records(let bodies, let token): onRecords(bodies, token: token, &turn)
         case .snapshotPart(let upload, let token): onSnapshotPart(upload, token: token, &turn)
         case .snapshotFailed(let token): onSnapshotFailed(token)
+        case .pushed(let report): onPushed(report, &turn)
         case .woke(let at): onWoke(at, &turn)
         }
     }
@@ -282,7 +288,11 @@ public final class Partition {
             durableMarks[partition] = mark
             acknowledge(to: partition, by: proof, &turn)
         }
-        if !gated.deliveries.isEmpty { push(gated.deliveries, by: proof, &turn) }
+        if !gated.deliveries.isEmpty {
+            push(gated.deliveries, by: proof, &turn)
+            wantPushes(of: gated.deliveries)
+        }
+        for index in gated.addressed { wantPush(index) }
         // Behind the pushes: this record's messages belong to what a beginning stream has missed.
         for (stream, device, needsConfirmation) in gated.beginning {
             if needsConfirmation {
@@ -296,6 +306,7 @@ public final class Partition {
         for ticket in gated.tickets { beginResolution(ticket, by: proof, &turn) }
         if !repairs.isEmpty { continueRepairs() }
         if !deferred.isEmpty { takeDeferred(&turn) }
+        startPushes(&turn)
         writeNextPart(&turn)
     }
 

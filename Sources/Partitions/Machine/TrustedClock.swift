@@ -23,6 +23,8 @@ public struct TrustedClock: Sendable {
     }
 
     public var isTrusted: Bool { leap == nil }
+    /// The believed wall time of the last reading.
+    var latest: WallTime { last.wall }
 
     /// The believed wall time of a reading.
     public mutating func read(_ now: Instant) -> WallTime {

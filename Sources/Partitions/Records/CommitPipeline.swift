@@ -31,6 +31,8 @@ struct Gated {
     var tickets: [ConditionTicket] = []
     /// Streams that go on when the record is durable.
     var continuing: [(stream: StreamID, device: UInt32)] = []
+    /// Devices that told an address.
+    var addressed: [UInt32] = []
     /// How many bodies the record says are gone.
     var bodiesGone = 0
     /// Streams that begin behind what their devices acknowledged by coming back. The record may have been on

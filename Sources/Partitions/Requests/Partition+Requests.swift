@@ -149,7 +149,8 @@ extension Partition {
             (topic: state.names.name(topics[$0].topic), since: topics[$0].since)
         }
         guard let stored = state.transports[registration.index.rawValue] else { return .subscriptions(list) }
-        return .reachable(list, by: stored.map(\.transport.kind))
+        let kinds = stored.filter { !$0.isGone }.map(\.transport.kind)
+        return kinds.isEmpty ? .subscriptions(list) : .reachable(list, by: kinds)
     }
 
     private func acknowledgeEvent(
@@ -278,6 +279,8 @@ extension Partition {
         _ turn: inout Turn
     ) {
         if let refusal = examine(registration, .backend).refusal { return refuse(id, refusal) }
+        // Backends delete tokens on this answer, so it waits for proof like the others.
+        if isUnreachable(registration.index.rawValue) { return refuse(id, .unregistered) }
         guard admit(id, key: key, message: message, &turn) else { return }
         let index = registration.index.rawValue
         var alone = Burst(companions: 1)

@@ -22,6 +22,7 @@ extension Partition {
         }
         guard !isOverloaded else { return refuseAtOnce(id, &turn) }
         propose(.setTransport(index: index, transport, at: time))
+        pipeline.gated.addressed.append(index)
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
     }
 
@@ -45,6 +46,7 @@ extension Partition {
         guard let page = found.page else { return .refused(.unregistered) }
         let index = registration.index.rawValue
         return .device(
-            DeviceState(of: index, on: page, at: found.place), state.transports[index] ?? [])
+            DeviceState(of: index, on: page, at: found.place),
+            (state.transports[index] ?? []).filter { !$0.isGone })
     }
 }

@@ -15,10 +15,12 @@ extension PartitionState {
     }
 
     /// Stores an address in place of the device's former address of the same kind. The device counts as seen.
+    /// An empty address says that the address is gone.
     private mutating func set(_ transport: Transport, of index: UInt32, at time: WallTime, record: Sequence) {
         guard devices.find(index) != nil else { return }
         writer?.touch(device: index, self)
-        note(index, seenOn: time.day)
+        // A push service that knows the device no longer has not seen the device.
+        if !transport.address.isEmpty { note(index, seenOn: time.day) }
         var stored = transports[index] ?? []
         stored.removeAll { $0.transport.kind == transport.kind }
         stored.append(

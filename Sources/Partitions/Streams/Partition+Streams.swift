@@ -15,6 +15,8 @@ extension Partition {
             pass(device.rawValue, upTo: streams.surelyWritten(device.rawValue))
             see(device.rawValue, turn.now)
             _ = streams.detach(device.rawValue)
+            wantPush(device.rawValue)
+            startPushes(&turn)
         case .fellBehind(let stream, let device, let written):
             guard streams.attachment(device.rawValue)?.stream == stream else { return }
             streams.setBehind(device.rawValue, written: written)
@@ -136,6 +138,7 @@ extension Partition {
         }
         pass(index, upTo: streams.handedOver(index))
         see(index, turn.now)
+        forgetGoneAddresses(of: index)
         streams.attach(index, stream, after: from)
         // The opened stream tells its device that what it acknowledged by coming back is kept. And it must
         // not get messages that its device acknowledged to a later owner, of which this owner does not know.

@@ -9,7 +9,8 @@ extension PartitionEvent {
     public var mayTravel: Bool {
         switch self {
         case .request, .offered, .acknowledged, .asked, .told, .stream: true
-        case .appended, .postponed, .crowded, .confirmed, .records, .snapshotPart, .snapshotFailed, .woke:
+        case .appended, .postponed, .crowded, .confirmed, .records, .snapshotPart, .snapshotFailed, .pushed,
+            .woke:
             false
         }
     }
@@ -52,7 +53,7 @@ extension PartitionEvent {
             out.u8(6)
             command.encode(into: &out)
         case .request, .appended, .postponed, .crowded, .confirmed, .records, .snapshotPart, .snapshotFailed,
-            .woke:
+            .pushed, .woke:
             preconditionFailure("a request, or an event that concerns one node alone")
         }
     }

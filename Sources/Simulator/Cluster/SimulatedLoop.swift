@@ -155,6 +155,7 @@ final class SimulatedLoop {
         case .send(let bytes, let processID):
             world.keepSpecimen(bytes)
             core.sent(to: processID, isTaken: world.network.send(bytes, from: self, to: processID))
+        case .push: world.violate("pushes", "a device without an address is pushed to")
         case .open(let id, let next): process.connections(of: id).journal.open(id, next: next)
         case .close(let id): process.connections(of: id).journal.close(id)
         case .append(let rows): process.submit(rows)
@@ -181,6 +182,7 @@ final class SimulatedLoop {
 
     private func take(_ note: LoopNote) {
         switch note {
+        case .pushed: world.count("pushes answered")
         case .requestLate: world.count("late requests")
         case .refusedBehind: world.count("requests refused behind")
         case .leftOut: world.count("messages left out")

@@ -1,0 +1,32 @@
+import Model
+import Synchronization
+
+/// How push services have answered, by service and outcome.
+final class PushCounters: Sendable {
+    static let outcomes = ["accepted", "gone", "refused", "credentials", "throttled", "failed"]
+    private struct Key: Hashable {
+        var kind: Transport.Kind
+        var outcome: String
+    }
+    private let counts = Mutex<[Key: Int]>([:])
+
+    func note(_ outcome: PushOutcome, of kind: Transport.Kind) {
+        let key = Key(kind: kind, outcome: PushCounters.word(outcome))
+        counts.withLock { $0[key, default: 0] += 1 }
+    }
+
+    func count(_ kind: Transport.Kind, _ outcome: String) -> Int {
+        counts.withLock { $0[Key(kind: kind, outcome: outcome)] ?? 0 }
+    }
+
+    private static func word(_ outcome: PushOutcome) -> String {
+        switch outcome {
+        case .accepted: "accepted"
+        case .gone: "gone"
+        case .refusedContent: "refused"
+        case .credentials: "credentials"
+        case .throttled: "throttled"
+        case .transient: "failed"
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import Model
+import Partitions
+
+// The way of messages from partitions to push services, and of the answers back.
+
+extension LoopCore {
+    /// A partition has a message for a push service.
+    func push(_ job: PushJob, of partition: PartitionID) {
+        guard mayPush(partition) else {
+            // Another node may own the partition, and may have pushed the message.
+            let result = PushReport.Result.later(after: options.pushes.pauseMin, isFailure: false)
+            return enqueue(.partition(partition, .pushed(PushReport(number: job.number, result))))
+        }
+        sender.submit(job, of: partition, now: now.monotonic, into: &senderEffects)
+        carryOutSending()
+    }
+
+    /// Whether no other node can own the partition now.
+    private func mayPush(_ partition: PartitionID) -> Bool {
+        !options.isClustered || host.monotonic < host.authority
+    }
+
+    func pushed(_ number: UInt64, _ outcome: PushOutcome) {
+        sender.answered(number, outcome, now: now.monotonic, into: &senderEffects)
+        carryOutSending()
+    }
+
+    func lookAtPushes() {
+        pushesWake = nil
+        sender.woke(now: now.monotonic, into: &senderEffects)
+        carryOutSending()
+    }
+
+    private func carryOutSending() {
+        for effect in senderEffects {
+            switch effect {
+            case .send(let request): effects.append(.push(request))
+            // The partition may be in the middle of an event.
+            case .report(let partition, let report): enqueue(.partition(partition, .pushed(report)))
+            case .noted(let kind, let outcome): effects.append(.noted(.pushed(kind, outcome)))
+            }
+        }
+        senderEffects.removeAll(keepingCapacity: true)
+        guard let next = sender.nextWake, pushesWake.map({ next < $0 }) ?? true else { return }
+        pushesWake = next
+        effects.append(.wake(.pushes, at: next))
+    }
+}
+
+extension Transport {
+    /// Scheme, host and port of the service, as far as the sender tells services apart.
+    var origin: [UInt8] {
+        switch kind {
+        case .web: address
+        case .apns: [APNsAddress(packed: address)?.isSandbox == true ? 1 : 0]
+        case .fcm: []
+        }
+    }
+}

@@ -1,0 +1,262 @@
+import Model
+import Partitions
+
+/// A message for a push service, as the shell sends it.
+public struct PushRequest: Sendable {
+    /// The sender's number, under which the shell answers.
+    public var number: UInt64
+    public var job: PushJob
+}
+
+/// The bounds of one loop's sender.
+public struct PushBounds: Hashable, Sendable {
+    /// Messages at one origin of one project at once, and messages that may wait for that.
+    public var atOnce = 64
+    public var waitingMax = 1024
+    /// Failures in a row after which an origin is left alone for a while.
+    public var failuresMax = 5
+    /// Nanoseconds for which an origin is left alone at first, doubled with each further failure, and at most.
+    public var pauseMin: UInt64 = .seconds(1)
+    public var pauseMax: UInt64 = .seconds(300)
+    /// Nanoseconds after which a message is tried again at first, doubled with each try, and at most.
+    public var retryMin: UInt64 = .seconds(2)
+    public var retryMax: UInt64 = .seconds(3600)
+    /// The same for a device that the service throttles.
+    public var throttledMin: UInt64 = .seconds(60)
+    /// Nanoseconds between two tries while the service refuses the project's key.
+    public var credentialsPause: UInt64 = .seconds(60)
+    /// Nanoseconds after which a message counts as failed that the shell does not answer.
+    public var answerMax: UInt64 = .seconds(60)
+
+    public init() {}
+}
+
+/// Sends messages of a loop's partitions to push services: how many at once, and when not.
+///
+/// An origin (scheme, host and port of a service) is judged for each project by itself, since the services
+/// judge the project's key. An origin that fails is left alone for a time, then asked with one message. The
+/// messages for the origin wait in their partitions meanwhile, so that a dead origin takes no place from
+/// others. Messages that come back wait a random part longer, so that they do not come back all at once.
+struct PushSender {
+    struct Origin: Hashable {
+        var project: ProjectNumber
+        var name: [UInt8]
+    }
+    enum Effect {
+        case send(PushRequest)
+        case report(PartitionID, PushReport)
+        case noted(Transport.Kind, PushOutcome)
+    }
+    private struct Waiting {
+        var partition: PartitionID
+        var job: PushJob
+    }
+    private struct UnderWay {
+        var partition: PartitionID
+        var job: PushJob
+        var origin: Origin
+        var deadline: MonotonicTime
+    }
+    private struct State {
+        var underWay = 0
+        var waiting: [Waiting] = []
+        /// Failures in a row.
+        var failures = 0
+        var pausedUntil: MonotonicTime?
+        /// How long the last pause was, in nanoseconds.
+        var pause: UInt64 = 0
+        var isIdle: Bool { underWay == 0 && waiting.isEmpty && failures == 0 && pausedUntil == nil }
+    }
+
+    private let bounds: PushBounds
+    private var random: any RandomNumberGenerator
+    private var origins: [Origin: State] = [:]
+    private var underWay: [UInt64: UnderWay] = [:]
+    /// Numbers in the order in which their messages went out; some are answered.
+    private var sent: [UInt64] = []
+    private var lastNumber: UInt64 = 0
+
+    init(_ bounds: PushBounds, random: any RandomNumberGenerator) {
+        self.bounds = bounds
+        self.random = random
+    }
+
+    var count: Int { underWay.count }
+
+    mutating func submit(
+        _ job: PushJob, of partition: PartitionID, now: MonotonicTime, into effects: inout [Effect]
+    ) {
+        let origin = Origin(project: job.project, name: job.transport.origin)
+        var state = origins[origin] ?? State()
+        if let until = state.pausedUntil {
+            guard until <= now, state.underWay == 0 else {
+                let left = max(until.since(now), bounds.pauseMin)
+                return report(job, of: partition, laterBy: left, isFailure: false, &effects)
+            }
+            // The pause is over: one message shows how the origin is.
+            send(job, of: partition, to: origin, &state, now: now, &effects)
+        } else if state.underWay < bounds.atOnce {
+            send(job, of: partition, to: origin, &state, now: now, &effects)
+        } else if state.waiting.count < bounds.waitingMax {
+            state.waiting.append(Waiting(partition: partition, job: job))
+        } else {
+            report(job, of: partition, laterBy: bounds.pauseMin, isFailure: false, &effects)
+        }
+        origins[origin] = state
+    }
+
+    mutating func answered(
+        _ number: UInt64, _ outcome: PushOutcome, now: MonotonicTime, into effects: inout [Effect]
+    ) {
+        guard let known = underWay.removeValue(forKey: number) else { return }
+        effects.append(.noted(known.job.transport.kind, outcome))
+        var state = origins[known.origin] ?? State()
+        state.underWay -= 1
+        judge(outcome, &state, now: now)
+        tell(outcome, known, &effects)
+        if state.pausedUntil == nil {
+            sendWaiting(to: known.origin, &state, now: now, &effects)
+        } else {
+            giveBackWaiting(&state, now: now, &effects)
+        }
+        origins[known.origin] = state.isIdle ? nil : state
+    }
+
+    /// Messages that the shell has not answered in time count as failed.
+    mutating func woke(now: MonotonicTime, into effects: inout [Effect]) {
+        var past = 0
+        for number in sent {
+            if let known = underWay[number] {
+                guard known.deadline <= now else { break }
+                answered(number, .transient(retryAfterSeconds: nil), now: now, into: &effects)
+            }
+            past += 1
+        }
+        sent.removeFirst(past)
+    }
+
+    /// When `woke` may have something to do.
+    var nextWake: MonotonicTime? { sent.lazy.compactMap { underWay[$0]?.deadline }.first }
+
+    // MARK: Origins
+
+    /// What the outcome says of the origin as a whole.
+    private func judge(_ outcome: PushOutcome, _ state: inout State, now: MonotonicTime) {
+        switch outcome {
+        case .accepted, .gone, .refusedContent:
+            state.failures = 0
+            state.pausedUntil = nil
+            state.pause = 0
+        case .credentials:
+            state.failures = max(1, state.failures)
+            state.pausedUntil = now.advanced(by: bounds.credentialsPause)
+        case .throttled(let seconds), .transient(let seconds):
+            state.failures += 1
+            guard state.failures >= bounds.failuresMax || state.pausedUntil != nil else { return }
+            // What was under way when the pause began may fail as well, and says nothing new.
+            if state.pausedUntil.map({ $0 <= now }) ?? true {
+                state.pause = min(max(state.pause * 2, bounds.pauseMin), bounds.pauseMax)
+                state.pausedUntil = now.advanced(by: state.pause)
+            }
+            let asked = PushSender.nanoseconds(seconds, atMost: bounds.retryMax)
+            state.pausedUntil = max(now.advanced(by: asked), state.pausedUntil ?? now)
+        }
+    }
+
+    private mutating func sendWaiting(
+        to origin: Origin, _ state: inout State, now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        let room = bounds.atOnce - state.underWay
+        let next = state.waiting.prefix(max(0, room))
+        state.waiting.removeFirst(next.count)
+        for waiting in next {
+            send(waiting.job, of: waiting.partition, to: origin, &state, now: now, &effects)
+        }
+    }
+
+    /// The origin is left alone: what waits for the origin goes back to the partitions.
+    private mutating func giveBackWaiting(
+        _ state: inout State, now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        let left = max(state.pausedUntil?.since(now) ?? 0, bounds.pauseMin)
+        for waiting in state.waiting {
+            report(waiting.job, of: waiting.partition, laterBy: left, isFailure: false, &effects)
+        }
+        state.waiting = []
+    }
+
+    private mutating func send(
+        _ job: PushJob, of partition: PartitionID, to origin: Origin, _ state: inout State,
+        now: MonotonicTime, _ effects: inout [Effect]
+    ) {
+        lastNumber += 1
+        state.underWay += 1
+        underWay[lastNumber] = UnderWay(
+            partition: partition, job: job, origin: origin, deadline: now.advanced(by: bounds.answerMax))
+        sent.append(lastNumber)
+        effects.append(.send(PushRequest(number: lastNumber, job: job)))
+    }
+
+    // MARK: Messages
+
+    private mutating func tell(_ outcome: PushOutcome, _ known: UnderWay, _ effects: inout [Effect]) {
+        func report(_ result: PushReport.Result) {
+            effects.append(.report(known.partition, PushReport(number: known.job.number, result)))
+        }
+        switch outcome {
+        case .accepted, .refusedContent: report(.done)
+        case .gone: report(.gone)
+        case .credentials:
+            self.report(
+                known.job, of: known.partition, laterBy: bounds.credentialsPause, isFailure: false, &effects)
+        case .throttled(let seconds):
+            retry(known, from: bounds.throttledMin, seconds: seconds, &effects)
+        case .transient(let seconds): retry(known, from: bounds.retryMin, seconds: seconds, &effects)
+        }
+    }
+
+    private mutating func retry(
+        _ known: UnderWay, from first: UInt64, seconds: Int?, _ effects: inout [Effect]
+    ) {
+        let doubled = first.multipliedReportingOverflow(by: 1 << UInt64(min(known.job.tries, 32)))
+        let own = doubled.overflow ? bounds.retryMax : min(doubled.partialValue, bounds.retryMax)
+        let asked = PushSender.nanoseconds(seconds, atMost: bounds.retryMax)
+        report(known.job, of: known.partition, laterBy: max(own, asked), isFailure: true, &effects)
+    }
+
+    /// Reports that the message is to come again, after `delay` and up to a quarter of it more.
+    private mutating func report(
+        _ job: PushJob, of partition: PartitionID, laterBy delay: UInt64, isFailure: Bool,
+        _ effects: inout [Effect]
+    ) {
+        let more = random.next(upperBound: delay / 4 + 1)
+        let result = PushReport.Result.later(after: delay + more, isFailure: isFailure)
+        effects.append(.report(partition, PushReport(number: job.number, result)))
+    }
+
+    private static func nanoseconds(_ seconds: Int?, atMost most: UInt64) -> UInt64 {
+        guard let seconds, seconds > 0 else { return 0 }
+        return seconds >= Int(most / .seconds(1)) ? most : .seconds(UInt64(seconds))
+    }
+
+    // MARK: Laws
+
+    /// The first law that does not hold; `nil` where all do.
+    var brokenInvariant: String? {
+        var counts: [Origin: Int] = [:]
+        for known in underWay.values { counts[known.origin, default: 0] += 1 }
+        for (origin, state) in origins {
+            if state.underWay != counts[origin] ?? 0 { return "an origin's messages are counted wrong" }
+            if state.underWay > bounds.atOnce { return "an origin has more messages than may be" }
+            if state.waiting.count > bounds.waitingMax { return "more messages wait than may" }
+            if !state.waiting.isEmpty, state.underWay == 0 { return "nothing brings waiting messages further" }
+            if !state.waiting.isEmpty, state.pausedUntil != nil {
+                return "messages wait for an origin that is left alone"
+            }
+        }
+        if counts.keys.contains(where: { origins[$0] == nil }) { return "an origin with messages is forgotten" }
+        if underWay.keys.contains(where: { $0 > lastNumber }) { return "a number was never given" }
+        let numbers = Set(sent)
+        return underWay.keys.allSatisfy(numbers.contains) ? nil : "a message has no deadline"
+    }
+}

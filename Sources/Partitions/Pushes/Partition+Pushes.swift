@@ -1,0 +1,200 @@
+import Journal
+import Model
+
+// Messages for devices that push services reach. The delivery log stays the truth: the partition gives the
+// sender the oldest message of each device, and takes it out of the log when the service has it.
+
+extension Transport.Kind {
+    /// The services for which a node has a sender.
+    static let sent: Set<Transport.Kind> = [.web]
+}
+
+extension Partition {
+    /// The address of the device to which a sender of the node can push.
+    private func pushAddress(_ index: UInt32) -> StoredTransport? {
+        state.transports[index]?.first { !$0.isGone && Transport.Kind.sent.contains($0.transport.kind) }
+    }
+
+    /// At the beginning: all devices with an address for which something waits.
+    func wantAllPushes() {
+        for index in state.transports.keys.sorted() where pushAddress(index) != nil && isWaiting(index) {
+            pushes.want(index)
+        }
+    }
+
+    /// Something may wait for the device, and no stream has it.
+    func wantPush(_ index: UInt32) {
+        if pushAddress(index) != nil, isWaiting(index) { pushes.want(index) }
+    }
+
+    /// A record became durable: its messages wait for their targets.
+    func wantPushes(of deliveries: [PartitionState.Delivery]) {
+        guard !state.transports.isEmpty else { return }
+        for delivery in deliveries {
+            if state.transports.count < delivery.targets.count {
+                for index in state.transports.keys.sorted() where delivery.targets.contains(index) {
+                    wantPush(index)
+                }
+            } else {
+                delivery.targets.forEach { wantPush($0) }
+            }
+        }
+    }
+
+    /// Hands messages to the sender while there is room.
+    func startPushes(_ turn: inout Turn) {
+        pushes.wake(turn.now.monotonic)
+        guard mayPush, !isOverloaded else { return }
+        var looks = 0
+        while pushes.underWay < options.pushesAtOnce, looks < options.pushLooksAtOnce,
+            let index = pushes.next()
+        {
+            looks += 1
+            startPush(of: index, &turn)
+        }
+    }
+
+    private func startPush(of index: UInt32, _ turn: inout Turn) {
+        guard let entry = nextToPush(index, turn.now) else { return pushes.forget(index) }
+        if let wait = grace(of: entry, for: index, turn.now) {
+            return pushes.wait(index, until: turn.now.monotonic.advanced(by: wait))
+        }
+        if let body = entry.body { return push(entry, body, to: index, &turn) }
+        pushes.setReading(index)
+        bodyReads.want([entry.record], for: index)
+        readNext(&turn)
+    }
+
+    private func push(_ entry: LogEntry, _ body: [UInt8], to index: UInt32, _ turn: inout Turn) {
+        // An address that is not durable yet is wanted again with its record.
+        guard let stored = pushAddress(index), stored.generation <= pipeline.durable.rawValue,
+            let (page, place) = state.devices.find(index)
+        else { return pushes.forget(index) }
+        lastToken += 1
+        let sending = PushTable.Sending(
+            index: index, position: entry.position, kind: stored.transport.kind,
+            generation: stored.generation)
+        let job = PushJob(
+            number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
+            transport: stored.transport, registered: stored.registered, event: body, expires: entry.expires,
+            tries: pushes.tries(index))
+        pushes.setSending(sending, number: lastToken)
+        let rests = max(entry.record, Sequence(stored.generation))
+        turn.effects.append(.push(Proven(job, restingOn: rests, by: pipeline.confirmed())))
+    }
+
+    /// The oldest message that waits for the device and rests on a durable record.
+    private func nextToPush(_ index: UInt32, _ now: Instant) -> LogEntry? {
+        let durable = pipeline.durable
+        return state.log.waiting(for: index, after: .zero, limit: 1) {
+            $0.record <= durable && $0.expires > now.wall
+        }.first
+    }
+
+    /// When the partition is to go on with the queue, or with the devices that wait for a time.
+    func nextPush(_ now: MonotonicTime) -> MonotonicTime? {
+        guard mayPush, !isOverloaded, pushes.underWay < options.pushesAtOnce else { return nil }
+        return pushes.hasQueued ? now : pushes.nextWake
+    }
+
+    /// How long the device's stream still has to acknowledge the message itself, in nanoseconds; `nil` where
+    /// the message is to be pushed now.
+    private func grace(of entry: LogEntry, for index: UInt32, _ now: Instant) -> UInt64? {
+        guard streams.attachment(index) != nil else { return nil }
+        // A position is the time of the message in microseconds, or later.
+        let age = now.wall.milliseconds - Int64(clamping: entry.position.rawValue / 1000)
+        let passed = UInt64.milliseconds(UInt64(max(0, age)))
+        return passed < options.pushGrace ? options.pushGrace - passed : nil
+    }
+
+    /// The records that the journal looked at hold the bodies for which these devices wait.
+    func onBodiesToPush(
+        _ bodies: [Sequence: [[UInt8]]], of records: Set<Sequence>, for readers: [UInt32],
+        _ turn: inout Turn
+    ) {
+        var gone: Set<Position> = []
+        for index in readers where pushes.state(index) == .reading {
+            guard let entry = nextToPush(index, turn.now), entry.body == nil,
+                records.contains(entry.record), mayPush
+            else {
+                pushes.requeue(index)
+                continue
+            }
+            if let events = bodies[entry.record], entry.ordinal < events.count {
+                push(entry, events[Int(entry.ordinal)], to: index, &turn)
+            } else {
+                gone.insert(entry.position)
+                pushes.requeue(index)
+            }
+        }
+        give(up: gone, for: [])
+        startPushes(&turn)
+    }
+
+    // MARK: The sender's answers
+
+    func onPushed(_ report: PushReport, _ turn: inout Turn) {
+        let isDone = report.result == .done
+        guard let sending = pushes.ended(report.number, isDone: isDone) else { return }
+        let index = sending.index
+        switch report.result {
+        case .done:
+            if isWaiting(index) {
+                propose(.read([ReadUpTo(position: sending.position, devices: DeviceSet(index))]))
+            }
+        case .gone: noteGone(sending, turn.now)
+        case .later(let delay, let isFailure):
+            pushes.wait(
+                index, until: turn.now.monotonic.advanced(by: delay), afterFailure: isFailure)
+        }
+        startPushes(&turn)
+    }
+
+    /// The service does not know the address any more, unless the device has told another one meanwhile.
+    private func noteGone(_ sending: PushTable.Sending, _ now: Instant) {
+        let known = state.transports[sending.index]?.first { $0.transport.kind == sending.kind }
+        guard let known, known.generation == sending.generation else { return }
+        propose(
+            .setTransport(
+                index: sending.index, Transport(kind: sending.kind, address: []), at: now.wall))
+    }
+
+    // MARK: Devices whose addresses are gone
+
+    /// Whether push services have said that each of the device's addresses is gone, and no stream has shown
+    /// since that the device is there.
+    func isUnreachable(_ index: UInt32) -> Bool {
+        guard let stored = state.transports[index] else { return false }
+        return stored.allSatisfy(\.isGone) && streams.attachment(index) == nil
+    }
+
+    /// The device is there: the addresses that are gone say nothing about the device any more.
+    func forgetGoneAddresses(of index: UInt32) {
+        for stored in state.transports[index] ?? [] where stored.isGone {
+            propose(.endTransport(index: index, stored.transport.kind, generation: stored.generation))
+        }
+    }
+
+    // MARK: Laws
+
+    /// Nobody is forgotten: each device with an address for which a durable message waits is in the table.
+    var brokenInPushes: String? {
+        if let broken = pushes.brokenInvariant { return broken }
+        if pushes.underWay > options.pushesAtOnce { return "more messages are at the sender than may be" }
+        if pushes.sendings.keys.contains(where: { $0 > lastToken }) {
+            return "a push has a number that was never given"
+        }
+        for index in state.transports.keys where pushes.state(index) == nil {
+            guard let stored = pushAddress(index), stored.generation <= pipeline.durable.rawValue else {
+                continue
+            }
+            let durable = pipeline.durable
+            let now = clock.latest
+            let isWaiting = !state.log.waiting(for: index, after: .zero, limit: 1) {
+                $0.record <= durable && $0.expires > now
+            }.isEmpty
+            if isWaiting { return "a message waits for device \(index), and nobody pushes it" }
+        }
+        return nil
+    }
+}

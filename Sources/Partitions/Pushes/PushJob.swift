@@ -1,0 +1,49 @@
+import Model
+
+/// A message for a device that a push service reaches. The loop's sender answers with a `PushReport`.
+public struct PushJob: Sendable {
+    /// Given by the partition's machine; another machine of the partition gives other numbers.
+    public var number: UInt64
+    public var project: ProjectNumber
+    public var device: DeviceIndex
+    public var transport: Transport
+    /// When the device told the address.
+    public var registered: WallTime
+    /// The body of the stream's event.
+    public var event: [UInt8]
+    public var expires: WallTime
+    /// How often the message was tried in vain.
+    public var tries: Int
+
+    public init(
+        number: UInt64, project: ProjectNumber, device: DeviceIndex, transport: Transport,
+        registered: WallTime, event: [UInt8], expires: WallTime, tries: Int
+    ) {
+        self.number = number
+        self.project = project
+        self.device = device
+        self.transport = transport
+        self.registered = registered
+        self.event = event
+        self.expires = expires
+        self.tries = tries
+    }
+}
+
+/// What became of a `PushJob`.
+public struct PushReport: Sendable {
+    public enum Result: Hashable, Sendable {
+        /// The service has the message, or never takes it: the device does not wait for it any more.
+        case done
+        /// The address is of no use any more.
+        case gone
+        /// To be tried again after this many nanoseconds. `isFailure`: the message was tried in vain.
+        case later(after: UInt64, isFailure: Bool)
+    }
+    public var number: UInt64
+    public var result: Result
+    public init(number: UInt64, _ result: Result) {
+        self.number = number
+        self.result = result
+    }
+}

@@ -1,0 +1,165 @@
+import Model
+
+/// The devices of one partition for which a message waits that a push service is to get, one message of a
+/// device at a time.
+///
+/// None of this is in the journal: a new owner makes the table anew from the log and the devices' addresses.
+/// A device is in the table from the time when something may wait for it until the partition has looked and
+/// found nothing. So nobody is forgotten.
+struct PushTable {
+    enum State: Equatable {
+        /// In the queue; the partition looks at the device when there is room.
+        case queued
+        /// The partition looks at the device when this tick is over.
+        case waiting(tick: UInt64)
+        /// Waits for a body that is being read.
+        case reading
+        /// A message is at the sender, under this number.
+        case sending(number: UInt64)
+    }
+    /// A message at the sender.
+    struct Sending: Equatable {
+        var index: UInt32
+        var position: Position
+        var kind: Transport.Kind
+        /// The generation of the address to which the message goes.
+        var generation: UInt64
+    }
+    private struct Device {
+        var state: State
+        /// How often the oldest message was tried in vain.
+        var tries = 0
+    }
+
+    /// Nanoseconds of one tick: the devices that wait come in steps.
+    static let tick: UInt64 = .milliseconds(250)
+
+    private var devices: [UInt32: Device] = [:]
+    /// Devices in the order in which they came; some may not be `queued` any more.
+    private var queue: [UInt32] = []
+    private var head = 0
+    /// Devices by the tick that they wait for; some may have stopped waiting for it.
+    private var later: [UInt64: [UInt32]] = [:]
+    private var earliest: UInt64?
+    private(set) var sendings: [UInt64: Sending] = [:]
+    private var readingCount = 0
+
+    var count: Int { devices.count }
+    /// Messages at the sender, and messages whose bodies are being read.
+    var underWay: Int { sendings.count + readingCount }
+    var hasQueued: Bool { head < queue.count }
+    func state(_ index: UInt32) -> State? { devices[index]?.state }
+    func tries(_ index: UInt32) -> Int { devices[index]?.tries ?? 0 }
+    var indices: [UInt32] { devices.keys.sorted() }
+
+    /// Something may wait for the device. A device that is waiting for a time, a body or the sender goes on
+    /// with that.
+    mutating func want(_ index: UInt32) {
+        guard devices[index] == nil else { return }
+        devices[index] = Device(state: .queued)
+        queue.append(index)
+    }
+
+    /// The next device to look at.
+    mutating func next() -> UInt32? {
+        while head < queue.count {
+            let index = queue[head]
+            head += 1
+            if head == queue.count {
+                queue.removeAll(keepingCapacity: true)
+                head = 0
+            } else if head > 1024, head * 2 > queue.count {
+                queue.removeFirst(head)
+                head = 0
+            }
+            if devices[index]?.state == .queued { return index }
+        }
+        return nil
+    }
+
+    mutating func wait(_ index: UInt32, until time: MonotonicTime, afterFailure: Bool = false) {
+        let tick = time.nanoseconds / PushTable.tick
+        guard devices[index] != nil else { return }
+        set(.waiting(tick: tick), index)
+        if afterFailure { devices[index]?.tries += 1 }
+        later[tick, default: []].append(index)
+        earliest = min(earliest ?? tick, tick)
+    }
+
+    mutating func setReading(_ index: UInt32) { set(.reading, index) }
+
+    private mutating func set(_ state: State, _ index: UInt32) {
+        guard let former = devices[index]?.state else { return }
+        if former == .reading { readingCount -= 1 }
+        if state == .reading { readingCount += 1 }
+        devices[index]?.state = state
+    }
+
+    mutating func setSending(_ sending: Sending, number: UInt64) {
+        set(.sending(number: number), sending.index)
+        sendings[number] = sending
+    }
+
+    /// The sender has answered. The device goes to the end of the queue, unless the caller lets it wait.
+    /// `nil` where the number is not of a message that is at the sender.
+    mutating func ended(_ number: UInt64, isDone: Bool) -> Sending? {
+        guard let sending = sendings.removeValue(forKey: number) else { return nil }
+        requeue(sending.index)
+        if isDone { devices[sending.index]?.tries = 0 }
+        return sending
+    }
+
+    mutating func requeue(_ index: UInt32) {
+        guard devices[index] != nil else { return }
+        set(.queued, index)
+        queue.append(index)
+    }
+
+    /// Nothing waits for the device.
+    mutating func forget(_ index: UInt32) {
+        set(.queued, index)
+        devices[index] = nil
+    }
+
+    /// Puts the devices into the queue whose ticks are over.
+    mutating func wake(_ now: MonotonicTime) {
+        let tick = now.nanoseconds / PushTable.tick
+        guard let earliest, earliest < tick else { return }
+        for due in later.keys.filter({ $0 < tick }).sorted() {
+            for index in later.removeValue(forKey: due) ?? []
+            where devices[index]?.state == .waiting(tick: due) { requeue(index) }
+        }
+        self.earliest = later.keys.min()
+    }
+
+    /// The earliest time at which `wake` may have something to do.
+    var nextWake: MonotonicTime? {
+        earliest.map { MonotonicTime(nanoseconds: ($0 + 1) * PushTable.tick) }
+    }
+
+    /// The first law that does not hold; `nil` where all do.
+    var brokenInvariant: String? {
+        if earliest != later.keys.min() { return "the earliest tick is not the earliest" }
+        let queued = Set(queue[head...])
+        if devices.values.count(where: { $0.state == .reading }) != readingCount {
+            return "the devices that wait for bodies are counted wrong"
+        }
+        for (index, device) in devices {
+            switch device.state {
+            case .queued: if !queued.contains(index) { return "device \(index) is not in the queue" }
+            case .waiting(let tick):
+                if !(later[tick]?.contains(index) ?? false) { return "nothing wakes device \(index)" }
+            case .sending(let number):
+                if sendings[number]?.index != index { return "device \(index) has nothing at the sender" }
+            case .reading: break
+            }
+        }
+        for (number, sending) in sendings {
+            // A device that ended meanwhile is gone from the table.
+            if let state = devices[sending.index]?.state, state != .sending(number: number) {
+                return "message \(number) is at the sender, and its device does not wait for it"
+            }
+        }
+        return nil
+    }
+}

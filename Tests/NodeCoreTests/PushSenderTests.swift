@@ -1,0 +1,221 @@
+import Model
+import Partitions
+import Testing
+
+@testable import NodeCore
+
+/// What the sender lets out to push services, and how it judges their origins.
+@Suite("Sender for push services")
+struct PushSenderTests {
+    /// A sender with what it has let out.
+    private final class World {
+        var sender: PushSender
+        var now = MonotonicTime(nanoseconds: .seconds(100))
+        /// Sent and not answered: number, and the job's number.
+        var sent: [(number: UInt64, job: UInt64)] = []
+        var reports: [UInt64: PushReport.Result] = [:]
+        private var lastJob: UInt64 = 0
+
+        init(_ change: (inout PushBounds) -> Void = { _ in }) {
+            var bounds = PushBounds()
+            change(&bounds)
+            sender = PushSender(bounds, random: SeededGenerator(seed: 7))
+        }
+
+        @discardableResult
+        func submit(to origin: String = "one", project: UInt32 = 1, tries: Int = 0) -> UInt64 {
+            lastJob += 1
+            let transport = Transport(kind: .web, address: Array(origin.utf8))
+            let job = PushJob(
+                number: lastJob, project: ProjectNumber(project), device: DeviceIndex(1),
+                transport: transport, registered: WallTime(milliseconds: 0), event: [],
+                expires: WallTime(milliseconds: 1), tries: tries)
+            var effects: [PushSender.Effect] = []
+            sender.submit(job, of: PartitionID(1), now: now, into: &effects)
+            take(effects)
+            return lastJob
+        }
+
+        func answer(_ outcome: PushOutcome) {
+            guard !sent.isEmpty else {
+                Issue.record("nothing is sent")
+                return
+            }
+            var effects: [PushSender.Effect] = []
+            sender.answered(sent.removeFirst().number, outcome, now: now, into: &effects)
+            take(effects)
+        }
+
+        func wake() {
+            var effects: [PushSender.Effect] = []
+            sender.woke(now: now, into: &effects)
+            take(effects)
+        }
+
+        func pass(seconds: UInt64) { now = now.advanced(by: .seconds(seconds)) }
+
+        private func take(_ effects: [PushSender.Effect]) {
+            for effect in effects {
+                switch effect {
+                case .send(let request): sent.append((request.number, request.job.number))
+                case .report(_, let report): reports[report.number] = report.result
+                case .noted: break
+                }
+            }
+            if let broken = sender.brokenInvariant { Issue.record("\(broken)") }
+        }
+
+        /// The nanoseconds after which the job is to come again.
+        func delay(_ job: UInt64) -> UInt64? {
+            guard case .later(let delay, _) = reports[job] else { return nil }
+            return delay
+        }
+    }
+
+    @Test("an origin has so many messages at once, some wait, and the rest come again later")
+    func bounded() {
+        let world = World {
+            $0.atOnce = 2
+            $0.waitingMax = 2
+        }
+        let jobs = (0..<5).map { _ in world.submit() }
+        #expect(world.sent.map(\.job) == [jobs[0], jobs[1]])
+        #expect(world.delay(jobs[4]) != nil && world.delay(jobs[3]) == nil)
+        let other = world.submit(to: "two")
+        #expect(world.sent.last?.job == other)
+        world.answer(.accepted)
+        #expect(world.reports[jobs[0]] == .done)
+        #expect(world.sent.map(\.job) == [jobs[1], other, jobs[2]])
+    }
+
+    @Test("each answer has its result for the message")
+    func results() {
+        let world = World()
+        let jobs = (0..<6).map { _ in world.submit() }
+        world.answer(.accepted)
+        world.answer(.refusedContent("too large"))
+        world.answer(.gone)
+        world.answer(.transient(retryAfterSeconds: 7))
+        world.answer(.throttled(retryAfterSeconds: nil))
+        world.answer(.accepted)
+        #expect(world.reports[jobs[0]] == .done && world.reports[jobs[1]] == .done)
+        #expect(world.reports[jobs[2]] == .gone)
+        #expect((UInt64.seconds(7)...(.seconds(9))).contains(world.delay(jobs[3]) ?? 0))
+        #expect((UInt64.seconds(60)...(.seconds(75))).contains(world.delay(jobs[4]) ?? 0))
+    }
+
+    @Test("each try in vain doubles the time until the next, up to an hour and a quarter")
+    func backOff() {
+        let world = World()
+        var last: UInt64 = 0
+        for tries in 0..<12 {
+            let job = world.submit(tries: tries)
+            world.answer(.transient(retryAfterSeconds: nil))
+            world.submit()
+            world.answer(.accepted)
+            let delay = world.delay(job) ?? 0
+            #expect(delay >= min(.seconds(2 << UInt64(tries)), .seconds(3600)))
+            #expect(delay <= .seconds(4500) && delay + delay / 4 >= last)
+            last = delay
+        }
+        let job = world.submit(tries: .max)
+        world.answer(.transient(retryAfterSeconds: .max))
+        #expect(world.delay(job) ?? .max <= .seconds(4500))
+    }
+
+    @Test("an origin that fails is left alone, asked with one message, and used again when it answers")
+    func circuit() {
+        let world = World { $0.failuresMax = 3 }
+        let failing = (0..<3).map { _ in world.submit() }
+        let waiting = world.submit()
+        for _ in failing { world.answer(.transient(retryAfterSeconds: nil)) }
+        #expect(world.sent.map(\.job) == [waiting])
+        let refused = world.submit()
+        #expect(world.delay(refused) != nil && world.sent.count == 1)
+        let fine = world.submit(to: "two")
+        #expect(world.sent.last?.job == fine)
+        world.answer(.transient(retryAfterSeconds: nil))
+        world.pass(seconds: 2)
+        let probe = world.submit()
+        #expect(world.sent.last?.job == probe)
+        let second = world.submit()
+        #expect(world.delay(second) != nil)
+        world.sent.removeAll { $0.job == fine }
+        world.answer(.accepted)
+        let after = [world.submit(), world.submit()]
+        #expect(world.sent.map(\.job) == after)
+    }
+
+    @Test("failures of what was under way do not make the pause longer, and a failed probe does")
+    func pauses() {
+        let world = World {
+            $0.failuresMax = 2
+            $0.atOnce = 100
+        }
+        for _ in 0..<50 { world.submit() }
+        for _ in 0..<50 { world.answer(.transient(retryAfterSeconds: nil)) }
+        #expect((world.delay(world.submit()) ?? 0) <= .milliseconds(1250))
+        world.pass(seconds: 2)
+        world.submit()
+        world.answer(.transient(retryAfterSeconds: nil))
+        let delay = world.delay(world.submit()) ?? 0
+        #expect((UInt64.seconds(2)...(.milliseconds(2500))).contains(delay))
+    }
+
+    @Test("an origin that throttles is left alone for as long as it asks")
+    func retryAfter() {
+        let world = World { $0.failuresMax = 1 }
+        world.submit()
+        world.answer(.throttled(retryAfterSeconds: 120))
+        #expect((world.delay(world.submit()) ?? 0) >= .seconds(120))
+        world.pass(seconds: 119)
+        #expect(world.delay(world.submit()) != nil)
+        world.pass(seconds: 2)
+        let job = world.submit()
+        #expect(world.sent.map(\.job) == [job])
+    }
+
+    @Test("a refused key holds the project's messages for the origin, and no other project's")
+    func credentials() {
+        let world = World()
+        let held = world.submit()
+        world.answer(.credentials("another key"))
+        #expect(world.reports[held].map { $0 != .done } == true)
+        #expect((world.delay(world.submit()) ?? 0) >= .seconds(60))
+        let other = world.submit(project: 2)
+        #expect(world.sent.map(\.job) == [other])
+        world.answer(.accepted)
+        world.pass(seconds: 61)
+        let probe = world.submit()
+        #expect(world.sent.map(\.job) == [probe])
+    }
+
+    @Test("messages that wait come back to their partitions when the origin is left alone")
+    func givenBack() {
+        let world = World {
+            $0.atOnce = 1
+            $0.failuresMax = 1
+        }
+        world.submit()
+        let waiting = world.submit()
+        world.answer(.transient(retryAfterSeconds: nil))
+        #expect(world.sent.isEmpty && world.delay(waiting) != nil)
+        #expect(world.reports[waiting] != .later(after: 0, isFailure: true))
+    }
+
+    @Test("a message without an answer counts as failed, and an answer that comes later is nobody's")
+    func unanswered() {
+        let world = World()
+        let job = world.submit()
+        #expect(world.sender.nextWake == world.now.advanced(by: .seconds(60)))
+        world.pass(seconds: 59)
+        world.wake()
+        #expect(world.reports[job] == nil)
+        world.pass(seconds: 2)
+        world.wake()
+        #expect(world.delay(job) != nil && world.sender.count == 0)
+        world.reports = [:]
+        world.answer(.accepted)
+        #expect(world.reports.isEmpty && world.sender.nextWake == nil)
+    }
+}
