@@ -63,6 +63,8 @@ public struct History: Sendable {
     public var changes: [Change] = []
     public var sends: [Send] = []
     public var deliveries: [Delivery] = []
+    /// What a push service has taken for a device.
+    public var pushes: [Delivery] = []
     /// Acknowledgements that were answered.
     public var acknowledgements: [Acknowledgement] = []
     /// Devices that were told of dropped messages, and when they were told last.

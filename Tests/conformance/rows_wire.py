@@ -385,7 +385,7 @@ def row_50(s):
                          ("DELETE", "/iid/v1:batchAdd"),
                          ("GET", "/v1/projects/shop"), ("POST", "/v1/projects/shop/messages:sendAll"),
                          ("GET", "/a" * 400),
-                         ("PATCH", "/v1/projects/shop/registrations/x"), ("GET", "/%00"),
+                         ("PUT", "/v1/projects/shop/registrations/x"), ("GET", "/%00"),
                          ("POST", "/index.html")):
         answer = s.call(method, path)
         expect(answer.status == 404 and isinstance(answer.json, dict) and "html" not in answer.text.lower(),

@@ -9,6 +9,7 @@ extension LoopCore {
     func handle(_ event: PartitionEvent, of id: PartitionID) {
         guard let partition = partitions[id], isOpen(to: event, id) else { return refuse(event, id) }
         guard !isPastDeviceLimit(event) else { return }
+        if let observer, case .pushed(let report) = event { observer.pushed(report, of: partition) }
         partition.handle(event, now: now, into: &partitionEffects)
         dirty.insert(id)
         carryOut(of: id)

@@ -11,6 +11,7 @@ extension LoopCore {
             let result = PushReport.Result.later(after: options.pushes.pauseMin, isFailure: false)
             return enqueue(.partition(partition, .pushed(PushReport(number: job.number, result))))
         }
+        if let observer, let machine = partitions[partition] { observer.pushes(job, of: machine) }
         sender.submit(job, of: partition, now: now.monotonic, into: &senderEffects)
         carryOutSending()
     }

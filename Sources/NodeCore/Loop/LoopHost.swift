@@ -28,6 +28,9 @@ open class LoopObserver {
     open func admits(_ admitted: Admission.Admitted) {}
     /// The loop hands a request to the partition that it serves.
     open func carriesOut(_ id: RequestID) {}
+    /// A partition that no other node can own hands a message to the loop's sender, and the sender answers.
+    open func pushes(_ job: PushJob, of partition: Partition) {}
+    open func pushed(_ report: PushReport, of partition: Partition) {}
     /// A law of the core does not hold.
     open func isBroken(_ law: String) {}
     /// A line for the trace.

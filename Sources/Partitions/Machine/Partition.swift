@@ -107,6 +107,8 @@ public final class Partition {
     public var liveStreams: [LiveStream] {
         streams.live.map { LiveStream(partition: id, device: DeviceIndex($0.index), stream: $0.stream) }
     }
+    /// Devices for which something may wait that a push service is to get.
+    public var pushCount: Int { pushes.count }
     /// The records with bodies that devices wait for.
     public var recordsWithBodies: [Sequence] { state.log.records.keys.sorted().map { Sequence($0) } }
     /// Whether something waits for the journal.

@@ -83,7 +83,12 @@ extension ClusterSimulation {
                 return done()
             case .refused(.unregistered)?:
                 self.history.sends[index].outcome = .refused(at: self.now)
-                self.isUnregistered(client)
+                // A device all of whose addresses are gone is no target either, until it shows itself.
+                if case .device = target, self.pushService.hasGone(client) {
+                    self.count("sends to gone addresses")
+                } else {
+                    self.isUnregistered(client)
+                }
                 return done()
             case .refused(let refusal)?:
                 self.history.sends[index].outcome = .refused(at: self.now)

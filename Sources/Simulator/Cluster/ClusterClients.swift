@@ -14,6 +14,8 @@ struct ClusterClient {
     var listener: Listener?
     var wantsToListen = true
     var lastPosition: UInt64 = 0
+    /// How many addresses at the push service the device has told.
+    var addresses = 0
     init(number: Int, project: ProjectNumber) {
         self.number = number
         self.project = project
@@ -85,10 +87,12 @@ extension ClusterSimulation {
         guard isLoading, !isHealing else { return }
         guard clients[client].registration != nil else { return register(client) }
         if chance(options.unregisterPerMille) { return unregister(client) }
+        let kind = pushKind(client)
+        if kind.isPushed, chance(40) { tellAddress(client) }
         switch roll(100) {
         case ..<30: change(client)
         case ..<75: send(client)
-        case ..<85: toggle(client)
+        case ..<85 where !kind.isSilent: toggle(client)
         default: acknowledge(client)
         }
     }
@@ -98,6 +102,7 @@ extension ClusterSimulation {
             if case .registered(let new)? = outcome {
                 self.clients[client].registration = new.registration
                 self.clients[client].credential = DeviceMAC(high: new.secret, low: 2)
+                if self.pushKind(client).isPushed { self.tellAddress(client) }
                 self.listen(client)
             }
             self.later(client)
@@ -226,6 +231,7 @@ extension ClusterSimulation {
 
     func listen(_ client: Int) {
         guard clients[client].listener == nil, !clients[client].isGone, clients[client].wantsToListen,
+            !pushKind(client).isSilent,
             let registration = clients[client].registration, let credential = clients[client].credential
         else { return }
         guard let process = anyGateway() else { return listenLater(client) }

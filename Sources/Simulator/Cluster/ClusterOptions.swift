@@ -38,6 +38,13 @@ extension ClusterSimulation {
         public var companionsPerMille: UInt64 = 167
         /// Of 1,000 operations, how many unregister the device.
         public var unregisterPerMille: UInt64 = 0
+        /// Of 1,000 devices, how many have an address at a push service.
+        public var pushedPerMille: UInt64 = 0
+        /// Of 1,000 messages for a push service, how many the service does not take, and for how many it says
+        /// that the address is gone.
+        public var pushFailPerMille: UInt64 = 0
+        public var pushGonePerMille: UInt64 = 0
+        public var pushes = PushBounds()
 
         /// Whether anything breaks at all.
         public var hasFaults = true
@@ -113,6 +120,11 @@ extension ClusterSimulation {
             partition.bodiesAtOnce = 1 + Int(seed % 4)
             partition.bodyBytesAtOnce = 1 + Int(seed % 3) * 100
             partition.snapshotPartBytes = 200 + Int(seed % 5) * 400
+            pushes.pauseMax = .seconds(4)
+            pushes.retryMax = .seconds(8)
+            pushes.throttledMin = .seconds(2)
+            pushes.credentialsPause = .seconds(3)
+            pushes.answerMax = .seconds(15)
         }
 
         /// Draws small bounds of partitions and a short pause of clients, so that runs reach all bounds.

@@ -42,7 +42,9 @@ extension ClusterSimulation {
         }
         isLoading = false
         finishChanges()
+        tellAddressesAgain()
         sendToAll()
+        pushAll()
         let before = ownership
         listenAgain()
         ask()
@@ -141,8 +143,11 @@ extension ClusterSimulation {
             questionsLeft += 1
             persist("subscriptions", .subscriptions(of: registration, by: .backend)) { outcome in
                 self.questionsLeft -= 1
-                guard case .subscriptions(let list) = outcome else { return }
-                self.history.final[number] = Set(list.map { self.topicNumber($0.topic) })
+                switch outcome {
+                case .subscriptions(let list), .reachable(let list, _):
+                    self.history.final[number] = Set(list.map { self.topicNumber($0.topic) })
+                default: break
+                }
             }
         }
         for number in topics {
@@ -178,6 +183,7 @@ extension ClusterSimulation {
         rules.underWay = .seconds(25) + .milliseconds(believed)
         rules.waitingMax = Int(options.partition.delivery.waitingMax)
         rules.waitingBytesMax = options.partition.waitingBytesMax
+        rules.isSilent = { [unowned self] in pushKind($0).isSilent }
         var found = Checkers(history, rules: rules).all()
         for (number, client) in clients.enumerated()
         where client.registration != nil && !client.isGone && history.final[number] == nil {

@@ -64,6 +64,7 @@ final class SimulatedLoop {
         options.quotas = world.options.quotas
         options.routing = world.options.routing
         options.bounds = world.options.loop
+        options.pushes = world.options.pushes
         #if DEBUG
             options.planted = world.options.planted
         #endif
@@ -155,7 +156,7 @@ final class SimulatedLoop {
         case .send(let bytes, let processID):
             world.keepSpecimen(bytes)
             core.sent(to: processID, isTaken: world.network.send(bytes, from: self, to: processID))
-        case .push: world.violate("pushes", "a device without an address is pushed to")
+        case .push(let request): world.pushService.receive(request, from: self)
         case .open(let id, let next): process.connections(of: id).journal.open(id, next: next)
         case .close(let id): process.connections(of: id).journal.close(id)
         case .append(let rows): process.submit(rows)
@@ -332,6 +333,8 @@ extension SimulatedLoop: LoopHost {
 private final class SimulatedObserver: LoopObserver {
     private unowned let loop: SimulatedLoop
     private unowned let world: ClusterSimulation
+    /// What partitions have handed to the sender, by the partitions' numbers.
+    private var jobs: [UInt64: PushJob] = [:]
 
     init(_ loop: SimulatedLoop) {
         self.loop = loop
@@ -355,6 +358,16 @@ private final class SimulatedObserver: LoopObserver {
     override func hears(_ reply: Reply, to id: RequestID) {
         guard case .refused(.moved) = reply, let message = world.messages[id] else { return }
         world.copies[message]?[id, default: 0] -= 1
+    }
+
+    override func pushes(_ job: PushJob, of partition: Partition) {
+        jobs[job.number] = job
+        world.pushService.handed(job, by: partition)
+    }
+
+    override func pushed(_ report: PushReport, of partition: Partition) {
+        guard let job = jobs.removeValue(forKey: report.number) else { return }
+        world.pushService.told(report.result, of: job, to: partition)
     }
 
     override func admits(_ admitted: Admission.Admitted) { world.check(admitted, by: loop.process) }

@@ -38,6 +38,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         drawNodeBounds()
         drawBacklogs()
         drawWorld()
+        drawPushes()
     }
 
     /// A draw of the seed with the traits that a line names (in the form of `description`), and all others
