@@ -28,7 +28,7 @@ struct PushSenderTests {
             let transport = Transport(kind: .web, address: Array(origin.utf8))
             let job = PushJob(
                 number: lastJob, project: ProjectNumber(project), device: DeviceIndex(1),
-                transport: transport, registered: WallTime(milliseconds: 0), event: [],
+                transport: transport, registered: WallTime(milliseconds: 0), generation: 1, event: [],
                 expires: WallTime(milliseconds: 1), tries: tries)
             var effects: [PushSender.Effect] = []
             sender.submit(job, of: PartitionID(1), now: now, into: &effects)
@@ -217,5 +217,45 @@ struct PushSenderTests {
         world.reports = [:]
         world.answer(.accepted)
         #expect(world.reports.isEmpty && world.sender.nextWake == nil)
+    }
+
+    @Test("the laws of the sender are seen to be broken")
+    func laws() {
+        func isSeen(_ law: String, _ change: (inout PushSender) -> Void) {
+            let world = World {
+                $0.atOnce = 1
+                $0.waitingMax = 1
+            }
+            world.submit()
+            world.submit()
+            change(&world.sender)
+            let broken = world.sender.brokenInvariant
+            #expect(broken == law)
+        }
+        func change(_ sender: inout PushSender, _ body: (inout PushSender.State) -> Void) {
+            guard let origin = sender.origins.keys.first, var state = sender.origins[origin] else { return }
+            body(&state)
+            sender.origins[origin] = state
+        }
+        isSeen("an origin's messages are counted wrong") { change(&$0) { $0.underWay = 0 } }
+        isSeen("more messages wait than may") { change(&$0) { $0.waiting += $0.waiting } }
+        isSeen("messages wait for an origin that is left alone") {
+            change(&$0) { $0.pausedUntil = MonotonicTime(nanoseconds: 1) }
+        }
+        isSeen("nothing brings waiting messages further") {
+            $0.underWay = [:]
+            change(&$0) { $0.underWay = 0 }
+        }
+        isSeen("an origin has more messages than may be") { sender in
+            guard let known = sender.underWay.values.first else { return }
+            sender.underWay[0] = known
+            change(&sender) { $0.underWay = 2 }
+        }
+        isSeen("an origin with messages is forgotten") { $0.origins = [:] }
+        isSeen("a number was never given") { sender in
+            guard let known = sender.underWay.removeValue(forKey: 1) else { return }
+            sender.underWay[9] = known
+        }
+        isSeen("a message has no deadline") { $0.sent = [] }
     }
 }

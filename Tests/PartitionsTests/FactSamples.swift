@@ -87,6 +87,7 @@ enum FactSamples {
                 index: 300, Transport(kind: .web, address: Array("somewhere".utf8)),
                 at: WallTime(milliseconds: 1_800_000_000_000)),
             .endTransport(index: 300, .apns, generation: 1 << 40),
+            .pushed([ReadUpTo(position: Position(77), devices: DeviceSet(300))]),
         ]
     }
 

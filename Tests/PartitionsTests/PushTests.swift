@@ -125,6 +125,20 @@ struct PushTests {
         #expect(harness.takeJobs() == ["a"])
     }
 
+    @Test("a stream that acknowledges nothing holds up all waiting messages once, and not one by one")
+    func graceOnce() throws {
+        let harness = PartitionHarness()
+        let (device, credential) = try PushTests.device(harness)
+        harness.listen(device, credential, stream: 1)
+        for text in ["a", "b", "c"] { harness.publish(text, to: "news") }
+        harness.pass(seconds: 6)
+        for _ in 0..<3 {
+            let number = try #require(harness.partitions[1].pushes.sendings.keys.first)
+            harness.send(.pushed(PushReport(number: number, .done)), to: device.partition)
+        }
+        #expect(harness.takeJobs() == ["a", "b", "c"])
+    }
+
     @Test("what a listening device acknowledges is not pushed")
     func acknowledged() throws {
         let harness = PartitionHarness()
@@ -176,8 +190,9 @@ struct PushTests {
             Issue.record("the send was not refused")
             return
         }
-        guard case .device(_, let shown) = harness.request(
-            .device(device, by: .backend), of: device.partition)
+        guard
+            case .device(_, let shown) = harness.request(
+                .device(device, by: .backend), of: device.partition)
         else { Issue.record("the device is not shown"); return }
         #expect(shown.isEmpty)
         try harness.succeed(1)
@@ -202,8 +217,9 @@ struct PushTests {
         let gateway = PartitionHarness.gateway
         harness.send(
             .stream(.detach(StreamID(gateway: gateway, number: 1), device.index)), to: device.partition)
-        guard case .accepted = harness.request(
-            .sendToDevice(nil, device, harness.envelope("b")), of: device.partition)
+        guard
+            case .accepted = harness.request(
+                .sendToDevice(nil, device, harness.envelope("b")), of: device.partition)
         else { Issue.record("the send was refused"); return }
         #expect(harness.partitions[1].state.transports[device.index.rawValue] == nil)
     }
@@ -271,6 +287,23 @@ struct PushTests {
         #expect(harness.takeJobs() == [])
         try harness.succeed(1)
         #expect(harness.takeJobs() == ["a"])
+    }
+
+    @Test("what a service has does not hide a loss of which the device's stream is still to tell")
+    func lossIsTold() throws {
+        let harness = PartitionHarness {
+            $0.delivery.waitingMax = 2
+            $0.listenersReturn = 0
+        }
+        let (device, credential) = try PushTests.device(harness)
+        for text in ["a", "b", "c", "d"] { harness.publish(text, to: "news") }
+        let job = try #require(harness.jobs.first)
+        harness.answer(job.job, of: job.partition, .done)
+        while let next = harness.partitions[1].pushes.sendings.keys.first {
+            harness.send(.pushed(PushReport(number: next, .done)), to: device.partition)
+        }
+        harness.listen(device, credential, stream: 1)
+        #expect(harness.takeEvents() == ["attached", "deleted"])
     }
 
     @Test("a device that ends while its message is at the sender leaves nothing behind")

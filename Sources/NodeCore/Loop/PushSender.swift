@@ -15,7 +15,8 @@ public struct PushBounds: Hashable, Sendable {
     public var waitingMax = 1024
     /// Failures in a row after which an origin is left alone for a while.
     public var failuresMax = 5
-    /// Nanoseconds for which an origin is left alone at first, doubled with each further failure, and at most.
+    /// Nanoseconds for which an origin is left alone at first, doubled with each further failure, and at
+    /// most.
     public var pauseMin: UInt64 = .seconds(1)
     public var pauseMax: UInt64 = .seconds(300)
     /// Nanoseconds after which a message is tried again at first, doubled with each try, and at most.
@@ -47,17 +48,17 @@ struct PushSender {
         case report(PartitionID, PushReport)
         case noted(Transport.Kind, PushOutcome)
     }
-    private struct Waiting {
+    struct Waiting {
         var partition: PartitionID
         var job: PushJob
     }
-    private struct UnderWay {
+    struct UnderWay {
         var partition: PartitionID
         var job: PushJob
         var origin: Origin
         var deadline: MonotonicTime
     }
-    private struct State {
+    struct State {
         var underWay = 0
         var waiting: [Waiting] = []
         /// Failures in a row.
@@ -68,12 +69,12 @@ struct PushSender {
         var isIdle: Bool { underWay == 0 && waiting.isEmpty && failures == 0 && pausedUntil == nil }
     }
 
-    private let bounds: PushBounds
+    let bounds: PushBounds
     private var random: any RandomNumberGenerator
-    private var origins: [Origin: State] = [:]
-    private var underWay: [UInt64: UnderWay] = [:]
+    var origins: [Origin: State] = [:]
+    var underWay: [UInt64: UnderWay] = [:]
     /// Numbers in the order in which their messages went out; some are answered.
-    private var sent: [UInt64] = []
+    var sent: [UInt64] = []
     private var lastNumber: UInt64 = 0
 
     init(_ bounds: PushBounds, random: any RandomNumberGenerator) {
@@ -249,14 +250,19 @@ struct PushSender {
             if state.underWay != counts[origin] ?? 0 { return "an origin's messages are counted wrong" }
             if state.underWay > bounds.atOnce { return "an origin has more messages than may be" }
             if state.waiting.count > bounds.waitingMax { return "more messages wait than may" }
-            if !state.waiting.isEmpty, state.underWay == 0 { return "nothing brings waiting messages further" }
+            if !state.waiting.isEmpty, state.underWay == 0 {
+                return "nothing brings waiting messages further"
+            }
             if !state.waiting.isEmpty, state.pausedUntil != nil {
                 return "messages wait for an origin that is left alone"
             }
         }
-        if counts.keys.contains(where: { origins[$0] == nil }) { return "an origin with messages is forgotten" }
+        if counts.keys.contains(where: { origins[$0] == nil }) {
+            return "an origin with messages is forgotten"
+        }
         if underWay.keys.contains(where: { $0 > lastNumber }) { return "a number was never given" }
         let numbers = Set(sent)
-        return underWay.keys.allSatisfy(numbers.contains) ? nil : "a message has no deadline"
+        if underWay.keys.contains(where: { !numbers.contains($0) }) { return "a message has no deadline" }
+        return nil
     }
 }

@@ -304,8 +304,8 @@ public enum PartitionEvent: Sendable {
     case woke(MonotonicTime)
 }
 
-/// `reply`, `offer`, `acknowledge`, `ask`, `tell`, `stream` and `push` go to others and must be `Proven`. The other
-/// effects are for the partition's own shell, and may go at once.
+/// `reply`, `offer`, `acknowledge`, `ask`, `tell`, `stream` and `push` go to others and must be `Proven`. The
+/// other effects are for the partition's own shell, and may go at once.
 public enum PartitionEffect: Sendable {
     case append(Sequence, body: [UInt8])
     case confirm(UInt64)

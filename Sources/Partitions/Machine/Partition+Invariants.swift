@@ -12,8 +12,8 @@ extension Partition {
             return broken
         }
         guard isWhole else { return nil }
-        return brokenBetweenPartitions ?? brokenInResolutions ?? brokenInStreams ?? brokenInPushes
-            ?? state.brokenInvariant
+        return brokenBetweenPartitions ?? brokenInResolutions ?? brokenInStreams ?? state.brokenInvariant
+            ?? brokenInPushes
     }
 
     /// About how many entries a whole look visits.

@@ -76,8 +76,8 @@ extension Partition {
             generation: stored.generation)
         let job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
-            transport: stored.transport, registered: stored.registered, event: body, expires: entry.expires,
-            tries: pushes.tries(index))
+            transport: stored.transport, registered: stored.registered, generation: stored.generation,
+            event: body, expires: entry.expires, tries: pushes.tries(index))
         pushes.setSending(sending, number: lastToken)
         let rests = max(entry.record, Sequence(stored.generation))
         turn.effects.append(.push(Proven(job, restingOn: rests, by: pipeline.confirmed())))
@@ -101,9 +101,7 @@ extension Partition {
     /// the message is to be pushed now.
     private func grace(of entry: LogEntry, for index: UInt32, _ now: Instant) -> UInt64? {
         guard streams.attachment(index) != nil else { return nil }
-        // A position is the time of the message in microseconds, or later.
-        let age = now.wall.milliseconds - Int64(clamping: entry.position.rawValue / 1000)
-        let passed = UInt64.milliseconds(UInt64(max(0, age)))
+        let passed = pushes.heldFor(index, entry.position, now: now.monotonic)
         return passed < options.pushGrace ? options.pushGrace - passed : nil
     }
 
@@ -140,7 +138,7 @@ extension Partition {
         switch report.result {
         case .done:
             if isWaiting(index) {
-                propose(.read([ReadUpTo(position: sending.position, devices: DeviceSet(index))]))
+                propose(.pushed([ReadUpTo(position: sending.position, devices: DeviceSet(index))]))
             }
         case .gone: noteGone(sending, turn.now)
         case .later(let delay, let isFailure):

@@ -7,8 +7,9 @@ public struct PushJob: Sendable {
     public var project: ProjectNumber
     public var device: DeviceIndex
     public var transport: Transport
-    /// When the device told the address.
+    /// When the device told the address, and the address's generation.
     public var registered: WallTime
+    public var generation: UInt64
     /// The body of the stream's event.
     public var event: [UInt8]
     public var expires: WallTime
@@ -17,13 +18,14 @@ public struct PushJob: Sendable {
 
     public init(
         number: UInt64, project: ProjectNumber, device: DeviceIndex, transport: Transport,
-        registered: WallTime, event: [UInt8], expires: WallTime, tries: Int
+        registered: WallTime, generation: UInt64, event: [UInt8], expires: WallTime, tries: Int
     ) {
         self.number = number
         self.project = project
         self.device = device
         self.transport = transport
         self.registered = registered
+        self.generation = generation
         self.event = event
         self.expires = expires
         self.tries = tries

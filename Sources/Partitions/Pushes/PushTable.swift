@@ -3,9 +3,9 @@ import Model
 /// The devices of one partition for which a message waits that a push service is to get, one message of a
 /// device at a time.
 ///
-/// None of this is in the journal: a new owner makes the table anew from the log and the devices' addresses.
-/// A device is in the table from the time when something may wait for it until the partition has looked and
-/// found nothing. So nobody is forgotten.
+/// None of this is in the journal: a new owner makes a table of its own from the log and the devices'
+/// addresses. A device is in the table from the time when something may wait for it until the partition has
+/// looked and found nothing. So nobody is forgotten.
 struct PushTable {
     enum State: Equatable {
         /// In the queue; the partition looks at the device when there is room.
@@ -25,24 +25,26 @@ struct PushTable {
         /// The generation of the address to which the message goes.
         var generation: UInt64
     }
-    private struct Device {
+    struct Device {
         var state: State
         /// How often the oldest message was tried in vain.
         var tries = 0
+        /// The first message that is held for the device's stream, and since when.
+        var held: (first: Position, since: MonotonicTime)?
     }
 
     /// Nanoseconds of one tick: the devices that wait come in steps.
     static let tick: UInt64 = .milliseconds(250)
 
-    private var devices: [UInt32: Device] = [:]
+    var devices: [UInt32: Device] = [:]
     /// Devices in the order in which they came; some may not be `queued` any more.
-    private var queue: [UInt32] = []
+    var queue: [UInt32] = []
     private var head = 0
     /// Devices by the tick that they wait for; some may have stopped waiting for it.
-    private var later: [UInt64: [UInt32]] = [:]
-    private var earliest: UInt64?
-    private(set) var sendings: [UInt64: Sending] = [:]
-    private var readingCount = 0
+    var later: [UInt64: [UInt32]] = [:]
+    var earliest: UInt64?
+    var sendings: [UInt64: Sending] = [:]
+    var readingCount = 0
 
     var count: Int { devices.count }
     /// Messages at the sender, and messages whose bodies are being read.
@@ -84,6 +86,19 @@ struct PushTable {
         if afterFailure { devices[index]?.tries += 1 }
         later[tick, default: []].append(index)
         earliest = min(earliest ?? tick, tick)
+    }
+
+    /// For how many nanoseconds the message has been held for the device's stream. Positions tell how much
+    /// later than the first message that is held another one came, so that a stream that acknowledges nothing
+    /// holds up all messages once. A wall clock that leapt makes such a message the first.
+    mutating func heldFor(_ index: UInt32, _ position: Position, now: MonotonicTime) -> UInt64 {
+        if let held = devices[index]?.held, position >= held.first {
+            let (later, overflow) = (position.rawValue - held.first.rawValue)
+                .multipliedReportingOverflow(by: 1000)
+            if !overflow, later <= now.since(held.since) { return now.since(held.since) - later }
+        }
+        devices[index]?.held = (position, now)
+        return 0
     }
 
     mutating func setReading(_ index: UInt32) { set(.reading, index) }

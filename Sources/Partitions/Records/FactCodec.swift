@@ -129,6 +129,9 @@ extension Fact {
             out.varint(UInt64(index))
             out.u8(kind.rawValue)
             out.varint(generation)
+        case .pushed(let cursors):
+            out.u8(25)
+            out.cursors(cursors)
         case .repair(let to, let slice):
             out.u8(16)
             out.varint(UInt64(to.rawValue))
@@ -233,6 +236,7 @@ extension Fact {
         case 24:
             return .endTransport(
                 index: try reader.deviceIndex(), try reader.transportKind(), generation: try reader.varint())
+        case 25: return .pushed(try reader.cursors())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())
         default: throw reader.fail("a fact of unknown kind \(tag), as only a newer tidecast writes it,")
         }

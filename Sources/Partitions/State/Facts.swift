@@ -69,6 +69,9 @@ enum Fact: Sendable {
     case setTransport(index: UInt32, Transport, at: WallTime)
     /// The device's address of this kind ends, if it is still the address of the record `generation`.
     case endTransport(index: UInt32, Transport.Kind, generation: UInt64)
+    /// Devices whose push services have the messages up to a position. A device that also listens is still to
+    /// be told of a loss.
+    case pushed([ReadUpTo])
 }
 
 /// A slice of what one partition should have of another's devices, told again because the fingerprints of the

@@ -10,6 +10,10 @@ extension PartitionState {
             set(transport, of: index, at: time, record: record)
         case .endTransport(let index, let kind, let generation):
             endTransport(kind, of: index, generation: generation)
+        case .pushed(let cursors):
+            for pushed in cursors {
+                log.drop(pushed.devices, upTo: pushed.position, departure(&devices))
+            }
         default: preconditionFailure("only facts of transports come here")
         }
     }

@@ -1,0 +1,28 @@
+import NodeCore
+import Partitions
+
+extension SwarmDraw {
+    /// Devices with an address at a push service, and the bounds on the way there.
+    mutating func drawPushes() {
+        let isPushed = roll(3) == 0
+        add("pushed-per-mille", 0, value: isPushed ? [even(1, 300), even(300, 999), 1000][Int(roll(3))] : 0) {
+            $0.pushedPerMille = $1
+        }
+        add("push-failures", 0, value: rate() * 9 / 10) { $0.pushFailPerMille = $1 }
+        add("push-gone", 0, value: roll(3) == 0 ? even(1, 100) : 0) { $0.pushGonePerMille = $1 }
+        func bound(_ name: String, _ plain: Int, apply: @escaping @Sendable (inout Options, Int) -> Void) {
+            let value = roll(2) == 0 ? magnitude(1, UInt64(plain)) : UInt64(plain)
+            add(name, UInt64(plain), value: value) { apply(&$0, Int($1)) }
+        }
+        let partition = PartitionOptions(partitionCount: 1)
+        let pushes = PushBounds()
+        bound("pushes-at-once", partition.pushesAtOnce) { $0.partition.pushesAtOnce = $1 }
+        bound("push-looks", partition.pushLooksAtOnce) { $0.partition.pushLooksAtOnce = $1 }
+        bound("push-grace-ms", Int(partition.pushGrace / 1_000_000)) {
+            $0.partition.pushGrace = .milliseconds(UInt64($1))
+        }
+        bound("origin-at-once", pushes.atOnce) { $0.pushes.atOnce = $1 }
+        bound("origin-waiting", pushes.waitingMax) { $0.pushes.waitingMax = $1 }
+        bound("origin-failures", pushes.failuresMax) { $0.pushes.failuresMax = $1 }
+    }
+}

@@ -1,0 +1,52 @@
+import Model
+import Testing
+
+@testable import Partitions
+
+// Laws of the messages that push services are to get.
+
+extension LawTests {
+    private static let sending = PushTable.Sending(
+        index: 3, position: Position(1), kind: .web, generation: 1)
+
+    @Test("of the devices that wait for the sender are seen to be broken")
+    func pushTable() throws {
+        try isSeen("device 3 is not in the queue") { partition, _ in
+            partition.pushes.devices[3] = PushTable.Device(state: .queued)
+        }
+        try isSeen("nothing wakes device 3") { partition, _ in
+            partition.pushes.devices[3] = PushTable.Device(state: .waiting(tick: 9))
+        }
+        try isSeen("device 3 has nothing at the sender") { partition, _ in
+            partition.pushes.devices[3] = PushTable.Device(state: .sending(number: 9))
+        }
+        try isSeen("the earliest tick is not the earliest") { partition, _ in
+            partition.pushes.earliest = 4
+        }
+        try isSeen("the devices that wait for bodies are counted wrong") { partition, _ in
+            partition.pushes.readingCount = 1
+        }
+        try isSeen("message 1 is at the sender, and its device does not wait for it") { partition, _ in
+            partition.pushes.want(3)
+            partition.pushes.sendings[1] = LawTests.sending
+        }
+    }
+
+    @Test("of the messages at the sender are seen to be broken")
+    func pushes() throws {
+        try isSeen("more messages are at the sender than may be", options: { $0.pushesAtOnce = 1 }) {
+            partition, _ in
+            for number in UInt64(1)...2 { partition.pushes.sendings[number] = LawTests.sending }
+        }
+        try isSeen("a push has a number that was never given") { partition, _ in
+            partition.pushes.sendings[partition.lastToken + 1] = LawTests.sending
+        }
+        try isSeen("a message waits for device 2, and nobody pushes it") { partition, harness in
+            guard let (device, _) = harness.register(in: UInt16(partition.id.rawValue)) else { return }
+            let web = Transport(kind: .web, address: [1])
+            _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+            _ = harness.request(.sendToDevice(nil, device, harness.envelope("a")), of: device.partition)
+            partition.pushes = PushTable()
+        }
+    }
+}
