@@ -6,7 +6,7 @@ struct AnswerBody {
     private static let excerptMax = 120
     let bytes: [UInt8]
 
-    init(_ bytes: [UInt8]) { self.bytes = bytes.count > AnswerBody.bytesMax ? [] : bytes }
+    init(_ bytes: [UInt8]) { self.bytes = Array(bytes.prefix(AnswerBody.bytesMax)) }
 
     /// The string at a JSON pointer (RFC 6901), at most 200 bytes of it, without control characters.
     func text(_ pointer: String) -> String? {

@@ -6,6 +6,8 @@ struct HostName: Hashable, Sendable {
 
     /// `nil` where the text is no host name. A final dot is not taken: it would make two names of one host.
     init?(_ text: some StringProtocol) {
+        // Some letters outside ASCII have a lower case inside: the Kelvin sign would become a k.
+        guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         let lower = text.lowercased()
         guard !lower.isEmpty, lower.utf8.count <= HostName.bytesMax else { return nil }
         for label in lower.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
