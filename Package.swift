@@ -85,8 +85,8 @@ let api: [Target] = [
     .floor(
         "FCMAPI",
         on: [
-            "Model", "HTTPMessages", "RegistrationIDs", "Credentials", "Partitions", "Routing", "Quotas",
-            "CSimdjson", "COpenSSL",
+            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Credentials", "Partitions",
+            "Routing", "Quotas", "CSimdjson", "COpenSSL",
         ])
 ]
 
@@ -222,7 +222,8 @@ let tests: [Target] = [
     .tests(
         of: "FCMAPI",
         with: [
-            "Model", "HTTPMessages", "RegistrationIDs", "Credentials", "Partitions", "Routing", "Quotas",
+            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Credentials", "Partitions",
+            "Routing", "Quotas",
         ]),
     .tests(of: "TLS", with: ["COpenSSL"]),
     .tests(of: "Listener", with: ["Model", "HTTPMessages"]),
