@@ -1,3 +1,4 @@
+import COpenSSL
 import Model
 import Testing
 
@@ -69,5 +70,38 @@ struct KeyTests {
         #expect(try P256Key(privateBytes: last).privateBytes == last)
         let one = [UInt8](repeating: 0, count: 31) + [1]
         #expect(try P256Key(privateBytes: one).privateBytes == one)
+    }
+
+    @Test("is read from PEM: PKCS #8, as Apple gives it, or the older form")
+    func pem() throws {
+        let key = try P256Key.generate()
+        let text = try pemText { PEM_write_bio_PKCS8PrivateKey($0, key.pair, nil, nil, 0, nil, nil) }
+        #expect(text.hasPrefix("-----BEGIN PRIVATE KEY-----"))
+        #expect(try P256Key(pem: text).privateBytes == key.privateBytes)
+        #expect(try P256Key(pem: "\r\nsome text\n" + text).publicBytes == key.publicBytes)
+        let older = try pemText {
+            PEM_write_bio_PrivateKey_traditional($0, key.pair, nil, nil, 0, nil, nil)
+        }
+        #expect(older.hasPrefix("-----BEGIN EC PRIVATE KEY-----"))
+        #expect(try P256Key(pem: older).privateBytes == key.privateBytes)
+    }
+
+    @Test("is not read from another kind of key, a locked key, a public key, or no key")
+    func malformedPEM() throws {
+        let key = try P256Key.generate()
+        let whole = try pemText { PEM_write_bio_PKCS8PrivateKey($0, key.pair, nil, nil, 0, nil, nil) }
+        let locked = try pemText {
+            PEM_write_bio_PKCS8PrivateKey($0, key.pair, EVP_aes_256_cbc(), "secret", 6, nil, nil)
+        }
+        let other = try #require(otherCurve())
+        defer { EVP_PKEY_free(other) }
+        let refusal = PushCryptoError.privateKey("the text holds no private key on P-256 in PEM")
+        for text in [
+            "", "-----BEGIN PRIVATE KEY-----", String(whole.dropLast(60)), locked,
+            try pemText { PEM_write_bio_PUBKEY($0, key.pair) },
+            try pemText { PEM_write_bio_PKCS8PrivateKey($0, other, nil, nil, 0, nil, nil) },
+        ] {
+            #expect(throws: refusal) { try P256Key(pem: text) }
+        }
     }
 }

@@ -83,3 +83,24 @@ func verifies(_ message: [UInt8], signature: [UInt8], publicBytes: [UInt8]) -> B
     return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1
         && EVP_DigestVerify(context, der, Int(count), message, message.count) == 1
 }
+
+/// What `write` writes into a BIO.
+func pemText(_ write: (OpaquePointer) -> Int32) throws -> String {
+    let bio = try #require(BIO_new(BIO_s_mem()))
+    defer { BIO_free(bio) }
+    try #require(write(bio) == 1)
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    let count = BIO_read(bio, &buffer, Int32(buffer.count))
+    return String(decoding: buffer[..<Int(max(count, 0))], as: UTF8.self)
+}
+
+/// A key on P-384. The caller frees it.
+func otherCurve() -> OpaquePointer? {
+    guard let context = EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { return nil }
+    defer { EVP_PKEY_CTX_free(context) }
+    var key: OpaquePointer?
+    guard EVP_PKEY_keygen_init(context) == 1, EVP_PKEY_CTX_set_group_name(context, "P-384") == 1,
+        EVP_PKEY_generate(context, &key) == 1
+    else { return nil }
+    return key
+}
