@@ -61,6 +61,7 @@ let model: [Target] = [
     .floor("Bytes", on: ["CLZ4", "CXXHash"], settings: simulated),
     .floor("HTTPMessages"),
     .floor("RegistrationIDs", on: ["Model", "COpenSSL"]),
+    .floor("PushMessages", on: ["Model", "COpenSSL", "CSimdjson"]),
 ]
 
 let core: [Target] = [
@@ -84,8 +85,8 @@ let api: [Target] = [
     .floor(
         "FCMAPI",
         on: [
-            "Model", "HTTPMessages", "RegistrationIDs", "Credentials", "Partitions", "Routing", "Quotas",
-            "CSimdjson", "COpenSSL",
+            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Credentials", "Partitions",
+            "Routing", "Quotas", "CSimdjson", "COpenSSL",
         ])
 ]
 
@@ -189,6 +190,7 @@ let tests: [Target] = [
     .tests(of: "Model"),
     .tests(of: "Bytes", with: ["Model"]),
     .tests(of: "RegistrationIDs", with: ["Model"]),
+    .tests(of: "PushMessages", with: ["Model", "COpenSSL"]),
     .tests(of: "Journal", with: ["Model", "Bytes", "MemoryEngine"]),
     .tests(of: "Credentials", with: ["Model", "Bytes", "RegistrationIDs"]),
     .target(
@@ -220,7 +222,8 @@ let tests: [Target] = [
     .tests(
         of: "FCMAPI",
         with: [
-            "Model", "HTTPMessages", "RegistrationIDs", "Credentials", "Partitions", "Routing", "Quotas",
+            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Credentials", "Partitions",
+            "Routing", "Quotas",
         ]),
     .tests(of: "TLS", with: ["COpenSSL"]),
     .tests(of: "Listener", with: ["Model", "HTTPMessages"]),

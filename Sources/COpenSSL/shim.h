@@ -1,6 +1,7 @@
 #pragma once
 #include <openssl/bio.h>
 #include <openssl/bn.h>
+#include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -49,4 +50,44 @@ static inline int tidecast_EVP_MAC_CTX_set_sha256_key(EVP_MAC_CTX *context, cons
 }
 static inline void tidecast_SSL_CTX_prefer_own_suites(SSL_CTX *context) {
     SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+}
+
+// Keys of the curve P-256. The caller frees the key; NULL where libcrypto refuses the bytes.
+static inline EVP_PKEY *tidecast_P256_from_parameters(int selection, OSSL_PARAM *parameters) {
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+    EVP_PKEY *key = NULL;
+    if (context == NULL) return NULL;
+    if (EVP_PKEY_fromdata_init(context) != 1 || EVP_PKEY_fromdata(context, &key, selection, parameters) != 1) key = NULL;
+    EVP_PKEY_CTX_free(context);
+    return key;
+}
+static inline EVP_PKEY *tidecast_P256_public(const unsigned char *point, size_t count) {
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string("group", (char *)"prime256v1", 0),
+        OSSL_PARAM_construct_octet_string("pub", (void *)point, count),
+        OSSL_PARAM_construct_end(),
+    };
+    return tidecast_P256_from_parameters(EVP_PKEY_PUBLIC_KEY, parameters);
+}
+// `scalar` has 32 bytes in the machine's order, as OSSL_PARAM wants numbers.
+static inline EVP_PKEY *tidecast_P256_pair(
+    const unsigned char *scalar, const unsigned char *point, size_t pointCount) {
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string("group", (char *)"prime256v1", 0),
+        OSSL_PARAM_construct_BN("priv", (unsigned char *)scalar, 32),
+        OSSL_PARAM_construct_octet_string("pub", (void *)point, pointCount),
+        OSSL_PARAM_construct_end(),
+    };
+    return tidecast_P256_from_parameters(EVP_PKEY_KEYPAIR, parameters);
+}
+static inline EVP_PKEY *tidecast_P256_generate(void) { return EVP_EC_gen("P-256"); }
+// Begins an ECDSA signature with SHA-256 whose nonce follows from key and message (RFC 6979). libcrypto has the
+// parameter since 3.2; an older one ignores the parameter and takes a random nonce.
+static inline int tidecast_ES256_sign_init(EVP_MD_CTX *context, EVP_PKEY *key) {
+    unsigned int deterministic = 1;
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_uint("nonce-type", &deterministic),
+        OSSL_PARAM_construct_end(),
+    };
+    return EVP_DigestSignInit_ex(context, NULL, "SHA256", NULL, NULL, key, parameters);
 }

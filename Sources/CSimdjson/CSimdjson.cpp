@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <new>
 
 struct tidecast_json_parser {
@@ -28,4 +29,20 @@ extern "C" const char *tidecast_json_parse(tidecast_json_parser *parser, const u
     *tape = parser->parser.doc.tape.get();
     *strings = parser->parser.doc.string_buf.get();
     return nullptr;
+}
+
+extern "C" long tidecast_json_text_at(const uint8_t *bytes, size_t length, const char *pointer, uint8_t *out,
+                                      size_t capacity) {
+    simdjson::dom::parser parser;
+    std::string_view text;
+    // The parser copies the document, and pads the copy.
+    if (parser.parse(bytes, length, true).at_pointer(pointer).get(text) != simdjson::SUCCESS) return -1;
+    const size_t count = std::min(text.size(), capacity);
+    std::copy_n(text.data(), count, out);
+    return static_cast<long>(count);
+}
+
+extern "C" int tidecast_json_integer_at(const uint8_t *bytes, size_t length, const char *pointer, int64_t *out) {
+    simdjson::dom::parser parser;
+    return parser.parse(bytes, length, true).at_pointer(pointer).get(*out) == simdjson::SUCCESS ? 0 : -1;
 }

@@ -22,6 +22,13 @@ void tidecast_json_parser_free(tidecast_json_parser *parser);
 const char *tidecast_json_parse(tidecast_json_parser *parser, const uint8_t *bytes, size_t length,
                                 const uint64_t **tape, const uint8_t **strings);
 
+/// Looks up one value of a short document by its JSON pointer (RFC 6901), such as "/error/status", with a parser of its own. No
+/// padding is needed. A string is written to `out`, cut to `capacity` bytes. Returns how many bytes are written, or -1 where the
+/// document is no JSON or has no string there.
+long tidecast_json_text_at(const uint8_t *bytes, size_t length, const char *pointer, uint8_t *out, size_t capacity);
+/// The same for a whole number. Returns 0, or -1 where there is none.
+int tidecast_json_integer_at(const uint8_t *bytes, size_t length, const char *pointer, int64_t *out);
+
 #ifdef __cplusplus
 }
 #endif

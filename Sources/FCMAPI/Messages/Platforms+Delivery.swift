@@ -66,7 +66,7 @@ extension Platforms {
     }
 
     /// Names of header fields have no case (RFC 9110 §5.1); `name` is in lower case.
-    private static func isHeader(_ bytes: Bytes, _ name: StaticString) -> Bool {
+    static func isHeader(_ bytes: Bytes, _ name: StaticString) -> Bool {
         guard bytes.count == name.utf8CodeUnitCount else { return false }
         for index in 0..<bytes.count {
             let byte = bytes[index]

@@ -1,0 +1,80 @@
+import Model
+
+/// What Apple's answer asks of the sender beside the message's outcome.
+public enum APNsRemedy: Hashable, Sendable {
+    /// Open another connection, and end this one.
+    case newConnection
+    /// Sign again, and try once more at once. Where that fails too, a clock is wrong.
+    case newToken
+    /// The token changed too often: use the former one while it is younger than an hour.
+    case formerToken
+    /// The device's token is perhaps one of Apple's other environment.
+    case otherEnvironment
+}
+
+/// Apple's answers (Apple, "Handling notification responses from APNs").
+public enum APNsAnswer {
+    public struct Verdict: Hashable, Sendable {
+        public var outcome: PushOutcome
+        public var remedy: APNsRemedy?
+        /// Apple's word, `nil` where the answer has none.
+        public var reason: String?
+    }
+
+    /// Apple's clock and this machine's may differ by so many milliseconds.
+    static let skew: Int64 = 60_000
+
+    /// `body`: the answer's JSON. `registered`: when the device last told its token, so that news of an
+    /// earlier uninstall does not end a later registration.
+    public static func verdict(
+        status: Int, body: [UInt8], retryAfter: String? = nil, registered: WallTime, now: WallTime
+    ) -> Verdict {
+        if status == 200 { return Verdict(outcome: .accepted, remedy: nil, reason: nil) }
+        let answer = AnswerBody(body)
+        let reason = answer.text("/reason")
+        let text = reason.map { "Apple: \(status) \($0)" } ?? "Apple: \(status) \(answer.excerpt)"
+        let wait = RetryAfter.seconds(retryAfter, now: now)
+        let (outcome, remedy) =
+            known(reason, text, wait: wait)
+            ?? byStatus(status, text, wait: wait, isOld: isOld(answer, registered: registered))
+        return Verdict(outcome: outcome, remedy: remedy, reason: reason)
+    }
+
+    /// The reason in the debug data of a GOAWAY frame.
+    public static func reason(ofGoAway data: [UInt8]) -> String? { AnswerBody(data).text("/reason") }
+
+    /// Whether Apple last saw the token dead before the device told it again.
+    private static func isOld(_ answer: AnswerBody, registered: WallTime) -> Bool {
+        guard let time = answer.integer("/timestamp") else { return false }
+        return time < registered.milliseconds - skew
+    }
+
+    /// Reasons that say more than their status.
+    private static func known(_ reason: String?, _ text: String, wait: Int?) -> (PushOutcome, APNsRemedy?)? {
+        switch reason {
+        case "BadDeviceToken": (.gone, .otherEnvironment)
+        case "DeviceTokenNotForTopic": (.gone, nil)
+        case "TopicDisallowed", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificate",
+            "BadCertificateEnvironment", "InvalidProviderToken", "MissingProviderToken":
+            (.credentials(text), nil)
+        case "ExpiredProviderToken": (.credentials(text), .newToken)
+        case "UnrelatedKeyIdInToken", "IdleTimeout", "Shutdown":
+            (.transient(retryAfterSeconds: wait), .newConnection)
+        case "TooManyProviderTokenUpdates": (.throttled(retryAfterSeconds: wait), .formerToken)
+        case "Forbidden": (.refusedContent(text), nil)
+        default: nil
+        }
+    }
+
+    private static func byStatus(
+        _ status: Int, _ text: String, wait: Int?, isOld: Bool
+    ) -> (PushOutcome, APNsRemedy?) {
+        switch status {
+        case 410: (isOld ? .transient(retryAfterSeconds: wait) : .gone, nil)
+        case 403: (.credentials(text), nil)
+        case 429: (.throttled(retryAfterSeconds: wait), nil)
+        case 400..<500: (.refusedContent(text), nil)
+        default: (.transient(retryAfterSeconds: wait), nil)
+        }
+    }
+}

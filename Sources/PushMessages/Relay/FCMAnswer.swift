@@ -1,0 +1,63 @@
+import Model
+
+/// The answers of FCM's `messages:send` to a server that relays (FCM, "ErrorCode"; Google API errors, AIP-193).
+public enum FCMAnswer {
+    public struct Verdict: Hashable, Sendable {
+        public var outcome: PushOutcome
+        /// Whether a fresh access token may help: try once more with one.
+        public var needsAccessToken: Bool
+    }
+    /// What Google wants at the least after 429 without a `Retry-After`.
+    static let quotaSeconds = 60
+    private static let detailsMax = 8
+
+    public static func verdict(
+        status: Int, body: [UInt8], retryAfter: String?, now: WallTime
+    ) -> Verdict {
+        if (200..<300).contains(status) { return Verdict(outcome: .accepted, needsAccessToken: false) }
+        let answer = AnswerBody(body)
+        let code = errorCode(answer)
+        let word = code ?? answer.text("/error/status") ?? answer.excerpt
+        let message = answer.text("/error/message").map { ": \($0)" } ?? ""
+        let text = "FCM: \(status) \(word)\(message)"
+        let wait = RetryAfter.seconds(retryAfter, now: now)
+        return Verdict(
+            outcome: outcome(status, code, text: text, wait: wait, answer: answer),
+            needsAccessToken: status == 401 && code == nil)
+    }
+
+    private static func outcome(
+        _ status: Int, _ code: String?, text: String, wait: Int?, answer: AnswerBody
+    ) -> PushOutcome {
+        switch (status, code) {
+        case (404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH"): .gone
+        case (400, _): blamesToken(answer) ? .gone : .refusedContent(text)
+        // Without FCM's own code, a 404 is about the project.
+        case (401, _), (403, _), (404, _): .credentials(text)
+        case (429, _): .throttled(retryAfterSeconds: wait ?? quotaSeconds)
+        case (408, _), (500..., _): .transient(retryAfterSeconds: wait)
+        case (300..<500, _): .refusedContent(text)
+        default: .transient(retryAfterSeconds: nil)
+        }
+    }
+
+    /// The code of the detail `google.firebase.fcm.v1.FcmError`.
+    private static func errorCode(_ answer: AnswerBody) -> String? {
+        for place in 0..<detailsMax {
+            if let code = answer.text("/error/details/\(place)/errorCode") { return code }
+        }
+        return nil
+    }
+
+    /// Whether a detail `google.rpc.BadRequest` names the token.
+    private static func blamesToken(_ answer: AnswerBody) -> Bool {
+        for place in 0..<detailsMax {
+            for field in 0..<detailsMax {
+                let path = "/error/details/\(place)/fieldViolations/\(field)/field"
+                guard let name = answer.text(path) else { break }
+                if name == "message.token" { return true }
+            }
+        }
+        return false
+    }
+}

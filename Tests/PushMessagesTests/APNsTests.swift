@@ -1,0 +1,142 @@
+import Model
+import Testing
+
+@testable import PushMessages
+
+@Suite("Apple's push service")
+struct APNsTests {
+    private let now = WallTime(milliseconds: 1_800_000_000_000)
+    private let registered = WallTime(milliseconds: 1_799_000_000_000)
+
+    @Test("gets a token with the key's and the team's id, signed by the key")
+    func token() throws {
+        let key = try P256Key.generate()
+        let signer = APNsSigner(key: key, keyID: "ABC123DEFG", teamID: "DEF123GHIJ")
+        let value = try signer.authorization(now: now)
+        #expect(value.hasPrefix("bearer "))
+        let parts = value.dropFirst("bearer ".count).split(separator: ".").map(String.init)
+        #expect(parts.count == 3)
+        #expect(
+            String(decoding: try base64(parts[0]), as: UTF8.self) == #"{"alg":"ES256","kid":"ABC123DEFG"}"#)
+        #expect(
+            String(decoding: try base64(parts[1]), as: UTF8.self)
+                == #"{"iss":"DEF123GHIJ","iat":1799997600}"#)
+        #expect(
+            verifies(
+                Array("\(parts[0]).\(parts[1])".utf8), signature: try base64(parts[2]),
+                publicBytes: key.publicBytes))
+    }
+
+    @Test("sees one time of signing for 40 minutes, never one ahead, never one that is an hour old")
+    func issuedAt() {
+        var seen: Set<Int64> = []
+        for second in stride(from: Int64(1_800_000_000), to: 1_800_007_200, by: 7) {
+            let time = APNsSigner.issuedAt(WallTime(milliseconds: second * 1000))
+            #expect((second - 2405...second - 5).contains(time))
+            #expect(time % 2400 == 0)
+            seen.insert(time)
+        }
+        #expect(seen.count == 4)
+    }
+
+    @Test("has ids of 10 capital letters and digits")
+    func ids() {
+        #expect(APNsSigner.check(id: "ABC123DEFG") == nil)
+        for id in ["", "ABC123DEF", "ABC123DEFGH", "abc123defg", "ABC123DEF\"", "ABC123DEÖ"] {
+            #expect(APNsSigner.check(id: id) != nil)
+        }
+    }
+
+    private func verdict(
+        _ status: Int, _ body: String, retryAfter: String? = nil
+    ) -> (PushOutcome, APNsRemedy?) {
+        let verdict = APNsAnswer.verdict(
+            status: status, body: Array(body.utf8), retryAfter: retryAfter, registered: registered, now: now)
+        return (verdict.outcome, verdict.remedy)
+    }
+
+    private enum Wanted { case accepted, gone, refused, credentials, throttled, transient }
+    private static func kind(_ outcome: PushOutcome) -> Wanted {
+        switch outcome {
+        case .accepted: .accepted
+        case .gone: .gone
+        case .refusedContent: .refused
+        case .credentials: .credentials
+        case .throttled: .throttled
+        case .transient: .transient
+        }
+    }
+
+    private static let rows: [(Int, String, Wanted, APNsRemedy?)] = [
+        (200, "", .accepted, nil),
+        (400, "BadDeviceToken", .gone, .otherEnvironment), (400, "DeviceTokenNotForTopic", .gone, nil),
+        (400, "BadCollapseId", .refused, nil), (400, "BadExpirationDate", .refused, nil),
+        (400, "BadMessageId", .refused, nil), (400, "BadPriority", .refused, nil),
+        (400, "BadTopic", .refused, nil), (400, "InvalidPushType", .refused, nil),
+        (400, "DuplicateHeaders", .refused, nil), (400, "PayloadEmpty", .refused, nil),
+        (400, "MissingDeviceToken", .refused, nil), (400, "MissingTopic", .refused, nil),
+        (400, "TopicDisallowed", .credentials, nil), (400, "IdleTimeout", .transient, .newConnection),
+        (403, "ExpiredProviderToken", .credentials, .newToken),
+        (403, "InvalidProviderToken", .credentials, nil), (403, "MissingProviderToken", .credentials, nil),
+        (403, "UnrelatedKeyIdInToken", .transient, .newConnection),
+        (403, "BadEnvironmentKeyIdInToken", .credentials, nil),
+        (403, "BadEnvironmentKeyInToken", .credentials, nil), (403, "BadCertificate", .credentials, nil),
+        (403, "BadCertificateEnvironment", .credentials, nil), (403, "Forbidden", .refused, nil),
+        (404, "BadPath", .refused, nil), (405, "MethodNotAllowed", .refused, nil),
+        (410, "Unregistered", .gone, nil), (410, "ExpiredToken", .gone, nil),
+        (413, "PayloadTooLarge", .refused, nil), (429, "TooManyRequests", .throttled, nil),
+        (429, "TooManyProviderTokenUpdates", .throttled, .formerToken),
+        (500, "InternalServerError", .transient, nil), (503, "ServiceUnavailable", .transient, nil),
+        (503, "Shutdown", .transient, .newConnection), (418, "Newer", .refused, nil),
+        (403, "Newer", .credentials, nil), (599, "Newer", .transient, nil), (0, "", .transient, nil),
+        (301, "", .transient, nil),
+    ]
+
+    @Test("answers, row by row", arguments: rows.indices)
+    func answers(row: Int) {
+        let (status, reason, wanted, remedy) = APNsTests.rows[row]
+        let found = verdict(status, "{\"reason\":\"\(reason)\"}")
+        #expect(APNsTests.kind(found.0) == wanted && found.1 == remedy)
+    }
+
+    @Test("ends a registration by 410 only where the device has not told its token again since")
+    func timestamps() {
+        func outcome(_ timestamp: String) -> PushOutcome {
+            verdict(410, "{\"reason\":\"Unregistered\"\(timestamp)}").0
+        }
+        #expect(outcome(#","timestamp":1799000000000"#) == .gone)
+        #expect(outcome(#","timestamp":1800000000000"#) == .gone)
+        #expect(outcome(#","timestamp":1798999940000"#) == .gone)
+        #expect(outcome(#","timestamp":1798999939999"#) == .transient(retryAfterSeconds: nil))
+        #expect(outcome(#","timestamp":"1""#) == .gone)
+        #expect(outcome("") == .gone)
+    }
+
+    @Test("is read also where the answer is no JSON, and for how long to wait")
+    func bodies() {
+        #expect(verdict(400, "<html>").0 == .refusedContent("Apple: 400 <html>"))
+        #expect(verdict(400, #"{"reason":"BadTopic"}"#).0 == .refusedContent("Apple: 400 BadTopic"))
+        #expect(verdict(429, "", retryAfter: "7").0 == .throttled(retryAfterSeconds: 7))
+        #expect(verdict(503, "", retryAfter: "9").0 == .transient(retryAfterSeconds: 9))
+        #expect(verdict(500, #"{"reason":["Shutdown"]}"#).1 == nil)
+        #expect(APNsAnswer.reason(ofGoAway: Array(#"{"reason":"Shutdown"}"#.utf8)) == "Shutdown")
+        #expect(APNsAnswer.reason(ofGoAway: [0xFF]) == nil)
+    }
+
+    @Test("gets one UUID for one message to one device")
+    func identifiers() {
+        let message = MessageID(time: 1, random: 2)
+        let id = APNsMessage.id(message: message, token: [1])
+        #expect(id == APNsMessage.id(message: message, token: [1]))
+        #expect(id != APNsMessage.id(message: message, token: [2]))
+        #expect(id != APNsMessage.id(message: MessageID(time: 1, random: 3), token: [1]))
+        #expect(APNsMessage.uuid(reading: id.uppercased()) == id)
+        let characters = Array(id)
+        #expect(characters[14] == "8" && "89ab".contains(characters[19]))
+        for text in [
+            "", "0a", id + "0", String(id.dropLast()), id.replacing("-", with: ""), "g" + id.dropFirst(),
+        ] {
+            #expect(APNsMessage.uuid(reading: text) == nil)
+        }
+    }
+}
