@@ -247,6 +247,7 @@ let tests: [Target] = [
         with: [
             "Model", "MemoryEngine", "Catalog", .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
+    .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",
