@@ -50,6 +50,7 @@ let ground: [Target] = [
     .system("CRoaring", apt: "libroaring-dev"),
     .system("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
     .system("CPQ", pkgConfig: "libpq", apt: "libpq-dev"),
+    .system("CCurl", pkgConfig: "libcurl", apt: "libcurl4-openssl-dev"),
     .system("CEpoll", apt: "libc6-dev"),
     .system("CResolv", apt: "libc6-dev"),
     .system("CJemalloc", pkgConfig: "jemalloc", apt: "libjemalloc-dev"),
@@ -110,6 +111,7 @@ let shells: [Target] = [
     .floor("SQLiteEngine", on: ["Model", "Bytes", "Journal", "CSQLite"]),
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
     .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
+    .floor("PushClient", on: ["Model", "CCurl"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
     .floor("CommandOutput"),
 ]
@@ -248,6 +250,7 @@ let tests: [Target] = [
         with: [
             "Model", "MemoryEngine", "Catalog", .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
+    .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",

@@ -1,0 +1,55 @@
+/// One POST to a push service.
+public struct PushHTTPRequest: Sendable {
+    /// The caller's own number of the request; the answer has it again.
+    public var number: UInt64
+    /// An absolute URL of the scheme `https`, without user information. The path is sent as it stands.
+    public var url: String
+    /// The authorities, as PEM, that may sign the service's certificate; `nil` for those of the system.
+    public var caPEM: String?
+    /// Whether the client may connect to this address: 4 or 16 bytes in network order. The client asks for
+    /// each address that it is about to connect to, so a name that resolves to another address later
+    /// changes nothing. A connection that is open already is used without a question.
+    public var mayDial: @Sendable ([UInt8]) -> Bool
+    /// Makes the header fields and the body. Runs on the client's thread just before the request leaves:
+    /// encryption and signing happen there, and a request that waits has no stale signature.
+    ///
+    /// The body has 1 to `PushClientSettings.sentBytesMax` bytes. The client sets `content-length` and the
+    /// fields of the connection itself.
+    public var prepare: @Sendable () throws -> (fields: [(String, String)], body: [UInt8])
+
+    public init(
+        number: UInt64, url: String, caPEM: String? = nil,
+        mayDial: @escaping @Sendable ([UInt8]) -> Bool,
+        prepare: @escaping @Sendable () throws -> (fields: [(String, String)], body: [UInt8])
+    ) {
+        self.number = number
+        self.url = url
+        self.caPEM = caPEM
+        self.mayDial = mayDial
+        self.prepare = prepare
+    }
+}
+
+/// The outcome of one request. Each submitted request has exactly one.
+public struct PushHTTPAnswer: Sendable {
+    public enum Result: Sendable {
+        /// The service sent a whole final header block. A redirect is an answer like each other. `fields`
+        /// have lower-case names and at most `PushClientSettings.answerFieldBytesMax` bytes in all; `body`
+        /// is the beginning, at most `PushClientSettings.answerBodyBytesMax` bytes, and may be cut.
+        case answered(status: Int, fields: [(name: String, value: String)], body: [UInt8])
+        /// `prepare` threw, or gave what HTTP does not allow. Nothing was sent.
+        case notPrepared(reason: String)
+        /// No answer: a refused address, a name without an address, TLS, a bound in time, a broken
+        /// connection, a full line. `mayHaveArrived` is false only where the service cannot have got the
+        /// whole request. The client sends no request twice.
+        case failed(reason: String, mayHaveArrived: Bool)
+    }
+
+    public var number: UInt64
+    public var result: Result
+
+    public init(number: UInt64, result: Result) {
+        self.number = number
+        self.result = result
+    }
+}

@@ -1,0 +1,233 @@
+import CCurl
+import Glibc
+import Model
+
+/// The client's thread: takes requests, begins them, lets libcurl work, and hands answers on. Lives on that
+/// thread only.
+final class Worker {
+    /// Requests that begin between two turns of libcurl. Each may cost an encryption and a signature, and
+    /// the requests under way wait meanwhile.
+    static let begunAtOnceMax = 32
+    /// Transfers that are kept for later requests.
+    static let keptTransfersMax = 64
+    /// How long the thread waits at most, in ms, while requests are under way. Up to libcurl 7.88 at least, a
+    /// stream's end is forgotten now and then where other requests wait for a stream of the connection; the
+    /// next call of `curl_multi_perform` finds it.
+    static let workMilliseconds: UInt64 = 20
+    /// How often, in ms, the thread looks for requests that have waited for too long.
+    static let lookMilliseconds: UInt64 = 500
+
+    private let mailbox: Mailbox
+    private let settings: PushClientSettings
+    private let onAnswer: ([PushHTTPAnswer]) -> Void
+    private var multi: MultiHandle
+    private var queue: OriginQueue<PushHTTPRequest>
+    private var running: [UnsafeMutableRawPointer: Transfer] = [:]
+    private var spare: [Transfer] = []
+    private var answers: [PushHTTPAnswer] = []
+    private var now = Worker.time
+    /// When the client last had a request; `nil` where it has had none since all connections were closed.
+    private var busyAt: MonotonicTime?
+    private var lookedAt = Worker.time
+
+    init(
+        _ multi: MultiHandle, mailbox: Mailbox, settings: PushClientSettings,
+        onAnswer: @escaping ([PushHTTPAnswer]) -> Void
+    ) {
+        self.multi = multi
+        self.mailbox = mailbox
+        self.settings = settings
+        self.onAnswer = onAnswer
+        queue = OriginQueue(
+            allMax: settings.transfersMax, perOriginMax: settings.transfersPerOriginMax,
+            waitingMax: settings.waitingMax)
+        prepare(multi)
+    }
+
+    func run() {
+        while true {
+            let (requests, isStopping) = mailbox.take()
+            if isStopping {
+                end(requests)
+                return
+            }
+            now = Worker.time
+            for request in requests { accept(request) }
+            begin()
+            work()
+            look()
+            deliver()
+            wait()
+        }
+    }
+
+    private func prepare(_ multi: MultiHandle) {
+        let settings = [
+            (CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX)),
+            (CURLMOPT_MAX_TOTAL_CONNECTIONS, settings.connectionsMax),
+            (CURLMOPT_MAXCONNECTS, settings.connectionsMax),
+            (CURLMOPT_MAX_HOST_CONNECTIONS, settings.connectionsPerOriginMax),
+            (CURLMOPT_MAX_CONCURRENT_STREAMS, settings.transfersPerOriginMax),
+        ]
+        for (option, value) in settings {
+            let code = tidecast_curl_multi_set_long(multi.raw, option, value)
+            precondition(code == CURLM_OK, "libcurl has no option \(option.rawValue)")
+        }
+    }
+
+    private func accept(_ request: PushHTTPRequest) {
+        switch Origin.read(request.url) {
+        case .failure(let error): answers.append(request.failed(error.description, mayHaveArrived: false))
+        case .success(let origin):
+            guard !queue.add(request, to: origin, now: now) else { return }
+            answers.append(request.failed("too many requests wait", mayHaveArrived: false))
+        }
+    }
+
+    private func begin() {
+        var begun = 0
+        while begun < Worker.begunAtOnceMax, let (request, origin) = queue.next() {
+            begun += 1
+            do throws(PushClientError) {
+                try begin(request, origin)
+                busyAt = now
+            } catch {
+                queue.ended(origin, isAnswered: nil)
+                answers.append(
+                    PushHTTPAnswer(
+                        number: request.number, result: .notPrepared(reason: error.description)))
+            }
+        }
+    }
+
+    private func begin(_ request: PushHTTPRequest, _ origin: String) throws(PushClientError) {
+        let transfer: Transfer
+        let isSystems = request.caPEM == nil
+        if let kept = spare.lastIndex(where: { $0.trustsSystem == isSystems }) {
+            transfer = spare.remove(at: kept)
+        } else {
+            transfer = try Transfer(trustsSystem: isSystems, settings: settings)
+        }
+        do throws(PushClientError) {
+            try transfer.begin(request, origin: origin)
+            guard curl_multi_add_handle(multi.raw, transfer.easy) == CURLM_OK else {
+                throw PushClientError(description: "libcurl takes no further request")
+            }
+        } catch {
+            keep(transfer)
+            throw error
+        }
+        running[transfer.easy] = transfer
+    }
+
+    /// Keeps a transfer for a later request.
+    private func keep(_ transfer: Transfer) {
+        transfer.clear()
+        if spare.count < Worker.keptTransfersMax { spare.append(transfer) }
+    }
+
+    /// Lets libcurl send and receive what it can, and collects the transfers that are done.
+    private func work() {
+        guard !running.isEmpty else { return }
+        var count: Int32 = 0
+        let code = curl_multi_perform(multi.raw, &count)
+        if code != CURLM_OK {
+            // Only memory that runs out, or a mistake of this code, brings libcurl here.
+            renew(failing: "libcurl failed: \(String(cString: curl_multi_strerror(code)))")
+        }
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(multi.raw, &left) {
+            guard message.pointee.msg == CURLMSG_DONE,
+                let easy = message.pointee.easy_handle, let transfer = running.removeValue(forKey: easy)
+            else { continue }
+            // The message is gone with the handle.
+            let code = tidecast_curl_result(message)
+            curl_multi_remove_handle(multi.raw, easy)
+            finish(transfer, transfer.result(code))
+        }
+    }
+
+    private func finish(_ transfer: Transfer, _ result: PushHTTPAnswer.Result) {
+        var isAnswered = false
+        if case .answered = result { isAnswered = true }
+        queue.ended(transfer.origin, isAnswered: isAnswered)
+        answers.append(PushHTTPAnswer(number: transfer.number, result: result))
+        busyAt = now
+        keep(transfer)
+    }
+
+    /// Fails the requests that wait for too long, and closes the connections of a client that is idle.
+    private func look() {
+        if running.isEmpty, queue.waiting == 0, let busyAt, now.since(busyAt) >= idle {
+            renew(failing: "the client was idle")
+        }
+        guard now.since(lookedAt) >= .milliseconds(Worker.lookMilliseconds) else { return }
+        lookedAt = now
+        let wait = UInt64.milliseconds(UInt64(settings.waitMilliseconds))
+        guard queue.waiting > 0, now.nanoseconds > wait else { return }
+        let reason = "the request waited for \(settings.waitMilliseconds) ms"
+        for request in queue.expire(before: MonotonicTime(nanoseconds: now.nanoseconds - wait)) {
+            answers.append(request.failed(reason, mayHaveArrived: false))
+        }
+    }
+
+    private var idle: UInt64 { .seconds(UInt64(settings.idleSeconds)) }
+
+    /// Closes all connections. libcurl closes them with the handle that has them.
+    private func renew(failing reason: String) {
+        failRunning(reason)
+        busyAt = nil
+        guard let next = try? MultiHandle() else { return }
+        prepare(next)
+        _ = mailbox.use(next)
+        curl_multi_cleanup(multi.raw)
+        multi = next
+    }
+
+    private func failRunning(_ reason: String) {
+        for (easy, transfer) in running {
+            curl_multi_remove_handle(multi.raw, easy)
+            finish(transfer, transfer.failure(reason))
+        }
+        running = [:]
+    }
+
+    private func deliver() {
+        guard !answers.isEmpty else { return }
+        onAnswer(answers)
+        answers = []
+    }
+
+    private func wait() {
+        let milliseconds: UInt64
+        if queue.isReady {
+            milliseconds = 0
+        } else if !running.isEmpty {
+            milliseconds = Worker.workMilliseconds
+        } else if let busyAt {
+            milliseconds = (idle - min(idle, Worker.time.since(busyAt))) / 1_000_000 + 1
+        } else {
+            milliseconds = UInt64(Int32.max)
+        }
+        // The wait also ends at libcurl's own deadlines, and with `curl_multi_wakeup`.
+        let code = curl_multi_poll(multi.raw, nil, 0, Int32(clamping: milliseconds), nil)
+        // Without memory the call returns at once: the thread must not turn all the time.
+        if code != CURLM_OK { usleep(10_000) }
+    }
+
+    private func end(_ requests: [PushHTTPRequest]) {
+        let reason = "the client has stopped"
+        failRunning(reason)
+        let late = requests + mailbox.use(nil) + queue.takeAll()
+        answers += late.map { $0.failed(reason, mayHaveArrived: false) }
+        spare = []
+        curl_multi_cleanup(multi.raw)
+        deliver()
+    }
+
+    private static var time: MonotonicTime {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return MonotonicTime(nanoseconds: UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec))
+    }
+}

@@ -1,0 +1,52 @@
+import NIOCore
+
+/// The stand-in's HTTP/1.1: only what libcurl sends, a header block and a body of a known length.
+final class HTTP1StandInHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let server: StandIn
+    private let connection: Int
+    private var received: [UInt8] = []
+
+    init(_ server: StandIn, connection: Int) {
+        self.server = server
+        self.connection = connection
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        received += unwrapInboundIn(data).readableBytesView
+        while let request = next() {
+            server.note { $0.requests.append(request) }
+            switch server.reply(request) {
+            case .answer(let status, let fields, let body, let interim):
+                var text = interim ? "HTTP/1.1 103 Early Hints\r\nX-Interim: yes\r\n\r\n" : ""
+                text += "HTTP/1.1 \(status) Because\r\nContent-Length: \(body.count)\r\n"
+                for (name, value) in fields { text += "\(name): \(value)\r\n" }
+                let bytes = Array((text + "\r\n").utf8) + body
+                context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes)), promise: nil)
+            case .silence: break
+            case .reset, .resetStream: context.resetConnection()
+            }
+        }
+    }
+
+    private func next() -> ReceivedRequest? {
+        guard let end = received.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
+        let lines = String(decoding: received[..<end.lowerBound], as: UTF8.self).split(
+            separator: "\r\n", omittingEmptySubsequences: false)
+        let fields = lines.dropFirst().map { line in
+            let parts = line.split(separator: ":", maxSplits: 1)
+            return (name: String(parts[0]), value: parts.count > 1 ? parts[1].trimmingPrefix(" ") : "")
+        }
+        let words = lines[0].split(separator: " ")
+        var request = ReceivedRequest(
+            connection: connection, path: words.count > 1 ? String(words[1]) : "",
+            fields: [(":method", String(words[0]))] + fields.map { ($0.name, String($0.value)) }, body: [])
+        let count = Int(request.field("content-length") ?? "0") ?? 0
+        guard received.count >= end.upperBound + count else { return nil }
+        request.body = Array(received[end.upperBound..<end.upperBound + count])
+        received.removeFirst(end.upperBound + count)
+        return request
+    }
+}
