@@ -1,15 +1,18 @@
-/// What a push service's answer means for a message and for the device's address.
+/// What a push service's answer means for the message and for the registration.
 public enum PushOutcome: Hashable, Sendable {
     /// The service has the message.
     case accepted
-    /// The address is of no use any more.
+    /// The address is dead. The message is given up, and the registration loses the address, unless the
+    /// device has told the address again since.
     case gone
-    /// The service never takes this message; the address may be good. The text names the reason.
+    /// The service does not take this message. The message is given up, the address stays. The text is for
+    /// an operator.
     case refusedContent(String)
-    /// The service does not accept the project's key. The text names the reason.
+    /// The server's own key is wrong, expired or not the subscription's. The message waits, the address
+    /// stays, and somebody must look. The text is for an operator.
     case credentials(String)
-    /// Too much at once: for this device, or for all of the service's devices.
+    /// Too much was sent. The message waits for so long, or for as long as the sender finds right.
     case throttled(retryAfterSeconds: Int?)
-    /// The service failed, or could not be reached.
+    /// The service is not well, or could not be reached. The message is tried again.
     case transient(retryAfterSeconds: Int?)
 }

@@ -210,6 +210,7 @@ public final class Node: Sendable {
         if cluster == nil { await keepQuotas() }
         // Each part ends before the parts to which it may still speak.
         let away = cluster?.current.away ?? []
+        shared.pushes.stop()
         await endPeers()
         await cluster?.end()
         shared.engines.shutdown(except: away)
@@ -244,6 +245,7 @@ extension Node {
     public func end() async {
         shared.beginDraining()
         await keepQuotas()
+        shared.pushes.stop()
         shared.engines.shutdown()
     }
 

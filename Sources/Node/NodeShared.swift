@@ -27,6 +27,7 @@ final class NodeShared: Sendable {
     let started = Clock.monotonic()
     let formerQuotas: FormerQuotas
     let administrator: Administrator
+    let pushes: PushDispatch
     private let onFatal: @Sendable (String) -> Void
     private let readiness = Mutex<String?>("starting")
     private let fatalReason = Mutex<String?>(nil)
@@ -45,6 +46,7 @@ final class NodeShared: Sendable {
         onFatal: @escaping @Sendable (String) -> Void
     ) {
         self.administrator = administrator
+        pushes = PushDispatch(mailboxes: { administrator.boxes }, log: log)
         self.formerQuotas = formerQuotas
         self.onFatal = onFatal
         map = NodeMap(
