@@ -124,6 +124,30 @@ struct ClusterSimulationTests {
         expect("G6", "bug \(bug.rawValue) of nodes", ClusterSimulationTests.tight) { $0.planted = bug }
     }
 
+    @Test(
+        "sees each bug that is planted on the way to push services",
+        arguments: [PlantedBug.forgetPushes, .forgetAccepted, .keepGone, .endNewAddress])
+    func plantedInPushes(bug: PlantedBug) {
+        for seed in UInt64(1)...400 {
+            var options = ClusterSimulation.Options(seed: seed)
+            options.partition.planted = bug
+            (options.pushedPerMille, options.pushFailPerMille, options.pushGonePerMille) = (800, 100, 40)
+            options.poisons = false
+            let violations = ClusterSimulation(options).run().violations
+            if violations.contains(where: { $0.guarantee != "invariant" }) { return }
+        }
+        Issue.record("no seed of 400 shows planted bug \(bug.rawValue)")
+    }
+
+    @Test("pushes what waits through faults, with nothing planted", arguments: UInt64(1)...8)
+    func pushes(seed: UInt64) {
+        var options = ClusterSimulation.Options(seed: seed)
+        (options.pushedPerMille, options.pushFailPerMille, options.pushGonePerMille) = (800, 100, 40)
+        let simulation = ClusterSimulation(options)
+        #expect(simulation.run().violations.isEmpty)
+        #expect(simulation.counts["pushes accepted", default: 0] > 0)
+    }
+
     /// Rules of partitions that a change of owners tests.
     @Test(
         "sees each bug that is planted in partitions",

@@ -99,7 +99,7 @@ final class PushDispatch: Sendable {
         }
     }
 
-    private func tell(_ outcome: PushOutcome, _ host: String) {
+    func tell(_ outcome: PushOutcome, _ host: String) {
         switch outcome {
         case .credentials(let reason): warn("a push service refuses the project's key", host, reason)
         case .refusedContent(let reason): warn("a push service refuses a message", host, reason)

@@ -67,6 +67,15 @@ import Model
         public static let keepReplaced = PlantedBug(rawValue: 33_554_432)
         /// A full record takes more facts (rule: bounded-bytes).
         public static let growRecords = PlantedBug(rawValue: 67_108_864)
+        /// A new owner does not look for messages that wait for push services (rule: pushes-read-the-log).
+        public static let forgetPushes = PlantedBug(rawValue: 134_217_728)
+        /// That a push service has a message is not recorded (rule: pushes-read-the-log).
+        public static let forgetAccepted = PlantedBug(rawValue: 268_435_456)
+        /// An address stays that a push service does not know any more (rule: gone-by-generation).
+        public static let keepGone = PlantedBug(rawValue: 536_870_912)
+        /// The word that an address is gone ends the address that the device told since
+        /// (rule: gone-by-generation).
+        public static let endNewAddress = PlantedBug(rawValue: 1_073_741_824)
     }
 
     extension Partition {

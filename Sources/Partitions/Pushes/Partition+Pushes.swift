@@ -1,8 +1,9 @@
 import Journal
 import Model
 
-// Messages for devices that push services reach. The delivery log stays the truth: the partition gives the
-// sender the oldest message of each device, and takes it out of the log when the service has it.
+// Messages for devices that push services reach (rule: pushes-read-the-log). The delivery log stays the truth:
+// the partition gives the sender the oldest message of each device, and takes it out of the log when the
+// service has it.
 
 extension Transport.Kind {
     /// The services for which a node has a sender.
@@ -17,6 +18,9 @@ extension Partition {
 
     /// At the beginning: all devices with an address for which something waits.
     func wantAllPushes() {
+        #if DEBUG
+            if options.planted.contains(.forgetPushes) { return }
+        #endif
         for index in state.transports.keys.sorted() where pushAddress(index) != nil && isWaiting(index) {
             pushes.want(index)
         }
@@ -137,6 +141,9 @@ extension Partition {
         let index = sending.index
         switch report.result {
         case .done:
+            #if DEBUG
+                if options.planted.contains(.forgetAccepted) { break }
+            #endif
             if isWaiting(index) {
                 propose(.pushed([ReadUpTo(position: sending.position, devices: DeviceSet(index))]))
             }
@@ -151,10 +158,19 @@ extension Partition {
     /// The service does not know the address any more, unless the device has told another one meanwhile.
     private func noteGone(_ sending: PushTable.Sending, _ now: Instant) {
         let known = state.transports[sending.index]?.first { $0.transport.kind == sending.kind }
-        guard let known, known.generation == sending.generation else { return }
+        guard let known, isMeant(known, sending) else { return }
         propose(
             .setTransport(
                 index: sending.index, Transport(kind: sending.kind, address: []), at: now.wall))
+    }
+
+    /// Whether the address is still the one to which the message went (rule: gone-by-generation).
+    private func isMeant(_ known: StoredTransport, _ sending: PushTable.Sending) -> Bool {
+        #if DEBUG
+            if options.planted.contains(.keepGone) { return false }
+            if options.planted.contains(.endNewAddress) { return !known.isGone }
+        #endif
+        return known.generation == sending.generation
     }
 
     // MARK: Devices whose addresses are gone

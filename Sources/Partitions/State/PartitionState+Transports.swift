@@ -19,7 +19,7 @@ extension PartitionState {
     }
 
     /// Stores an address in place of the device's former address of the same kind. The device counts as seen.
-    /// An empty address says that the address is gone.
+    /// An empty address says that the address is gone (rule: gone-by-generation).
     private mutating func set(_ transport: Transport, of index: UInt32, at time: WallTime, record: Sequence) {
         guard devices.find(index) != nil else { return }
         writer?.touch(device: index, self)

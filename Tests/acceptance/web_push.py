@@ -1,0 +1,168 @@
+"""Web Push from the registration to the browser: see web_push.sh."""
+import json
+import os
+import shutil
+import time
+
+from system.checks import check, wait
+from system.ports import free_port
+from system.process import Server, make_certificates, make_folder
+from system.pushservice import PushService
+
+DEVICES = 40
+
+
+class Shop:
+    """A project with a key for Web Push, its backend and its apps."""
+
+    def __init__(self, server, service, authority):
+        self.server, self.service = server, service
+        made = json.loads(server.command("project", "create", "shop", "--service-account", "-"))
+        check(made["project_id"] == "shop", "a project is made")
+        self.server_key = json.loads(server.command(
+            "project", "push", "web", "shop", "--subject", "mailto:push@example.com", "--allow-host",
+            f"localhost:{service.port}", "--ca", authority, "--json"))["publicKey"]
+        check(len(self.server_key) == 87, "the project has a key for Web Push")
+        app, bearer = (json.loads(server.command("project", "key", "create", "shop", "--kind", kind,
+                                                 "--json"))["key"] for kind in ("device", "bearer"))
+        self.app = {"x-goog-api-key": app}
+        self.backend = {"authorization": f"Bearer {bearer}", "access_token_auth": "true"}
+
+    def call(self, method, path, body, headers):
+        status, raw = self.server.call(method, path, body, {"content-type": "application/json", **headers})
+        return status, json.loads(raw or b"{}")
+
+    def install(self):
+        """The headers by which an app's installation speaks."""
+        status, made = self.call("POST", "/v1/projects/shop/installations", {}, self.app)
+        assert status == 200, (status, made)
+        return {**self.app, "x-goog-firebase-installations-auth": "FIS " + made["authToken"]["token"]}
+
+    def tell(self, installation, browser):
+        """The device tells its browser's address. Returns the registration token."""
+        status, made = self.call("POST", "/v1/projects/shop/registrations",
+                                 {"web": browser.block(self.server_key)}, installation)
+        assert status == 200, (status, made)
+        return made["token"]
+
+    def subscribe(self, tokens, topic):
+        status, made = self.call("POST", "/iid/v1:batchAdd",
+                                 {"to": f"/topics/{topic}", "registration_tokens": tokens}, self.backend)
+        assert status == 200 and made["results"] == [{}] * len(tokens), (status, made)
+
+    def send(self, **message):
+        """Status, and the id of the accepted message or the error."""
+        status, made = self.call("POST", "/v1/projects/shop/messages:send", {"message": message},
+                                 self.backend)
+        return status, made["name"].split("/")[-1] if status == 200 else made["error"]
+
+    def publish(self, topic, **more):
+        status, name = self.send(topic=topic, **more)
+        assert status == 200, name
+        return name
+
+    def pushed(self, outcome):
+        """How often the service answered so since the server began."""
+        return self.server.metrics().get(f'tidecast_pushes_total{{service="web",outcome="{outcome}"}}', 0)
+
+
+def have(browsers, name):
+    return all(name in browser.ids() for browser in browsers)
+
+
+def fan_out(shop, browsers):
+    name = shop.publish("news", notification={"title": "Hello"}, data={"k": "v"})
+    wait(lambda: have(browsers, name), "all browsers to have a message to their topic")
+    _, topic, message = browsers[0].accepted[-1]
+    check(topic == name.replace("projects/shop/messages/", "") or len(topic) <= 32, "a push has a Topic")
+    check(message["notification"]["title"] == "Hello" and message["data"] == {"k": "v"}
+          and message["from"] == "/topics/news", "the browser's worker gets what Firebase's expects")
+
+
+def failing(shop, service, browsers):
+    service.status, service.retry_after = 503, 1
+    name = shop.publish("news", data={"during": "a failure"})
+    wait(lambda: any(browser.refused for browser in browsers), "a push to be refused")
+    service.status = 429
+    time.sleep(1)
+    service.status, service.retry_after = 201, None
+    wait(lambda: have(browsers, name), "all browsers to have the message after the failure", 150)
+    check(True, "a service that answers 503 and then 429 gets the message when it is well again")
+    topics = {topic for browser in browsers for _, topic, message in browser.refused + browser.accepted
+              if message["fcmMessageId"] == name}
+    check(len(topics) == 1, "each try of the message has the same Topic")
+
+
+def gone(shop, service, installation, browser, token):
+    browser.status = 410
+    status, _ = shop.send(token=token, data={"to": "nobody"})
+    check(status == 200, "a send to a device whose address is gone unnoticed is accepted")
+    wait(lambda: shop.send(token=token, data={"to": "nobody"})[0] == 404, "the address to end")
+    status, error = shop.send(token=token, data={"to": "nobody"})
+    check(error["details"][0]["errorCode"] == "UNREGISTERED", "the next send is answered UNREGISTERED")
+    again = service.browser("again")
+    check(shop.tell(installation, again) == token, "the same installation has the same token again")
+    status, name = shop.send(token=token, data={"to": "somebody"})
+    check(status == 200, "a send to the device is accepted again")
+    wait(lambda: name in again.ids(), "the new address to get it")
+    name = shop.publish("news", data={"still": "subscribed"})
+    wait(lambda: name in again.ids(), "the device to be subscribed still")
+    return again
+
+
+def killed(shop, service, browsers):
+    """The server dies with messages at the service and in its journal."""
+    service.stalls.set()
+    names = [shop.publish("news", data={"n": str(number)}) for number in range(5)]
+    wait(lambda: shop.server.metrics()["tidecast_sends_accepted_total"] > 0, "the sends")
+    time.sleep(1)
+    shop.server.kill()
+    service.stalls.clear()
+    shop.server.start()
+    shop.server.wait_ready()
+    for name in names:
+        wait(lambda name=name: have(browsers, name), "all messages after the server was killed", 120)
+    check(True, "messages that waited when the server was killed come after its start")
+
+
+def once(browsers):
+    """Nothing comes again, except what was at the service when the server died: with the same Topic."""
+    doubles = 0
+    for browser in browsers:
+        tried = [(topic, message["fcmMessageId"]) for _, topic, message in browser.accepted]
+        doubles += len(tried) - len(set(tried))
+        assert len({name for _, name in tried}) == len(set(tried)), "a message came with two Topics"
+    check(doubles <= len(browsers), f"{doubles} pushes came again, no more than were on their way")
+
+
+def main():
+    folder = make_folder()
+    try:
+        certificates = os.path.join(folder, "certificates")
+        make_certificates(certificates, "--name", "localhost")
+        service = PushService(os.path.join(certificates, "server.pem"),
+                              os.path.join(certificates, "server.key"), free_port())
+        server = Server(folder)
+        server.start()
+        server.wait_ready()
+        shop = Shop(server, service, os.path.join(certificates, "ca.pem"))
+        installations = [shop.install() for _ in range(DEVICES)]
+        browsers = [service.browser(f"browser-{number}") for number in range(DEVICES)]
+        tokens = [shop.tell(*one) for one in zip(installations, browsers, strict=True)]
+        shop.subscribe(tokens, "news")
+        fan_out(shop, browsers)
+        failing(shop, service, browsers)
+        browsers[0] = gone(shop, service, installations[0], browsers[0], tokens[0])
+        killed(shop, service, browsers)
+        name = shop.publish("news", data={"the": "last"})
+        wait(lambda: have(browsers, name), "the last message")
+        once(browsers)
+        check(shop.pushed("accepted") >= DEVICES, "the metrics count what the service took")
+        check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
+        server.end()
+        service.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+main()
