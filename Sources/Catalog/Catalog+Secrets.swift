@@ -13,7 +13,8 @@ extension Catalog {
     package static func isSecret(_ table: CatalogTable, _ key: String) -> Bool {
         switch table {
         case .key: true
-        case .setting: [signingSetting, newestSetting, gossipSetting].contains(key)
+        case .setting:
+            [signingSetting, newestSetting, gossipSetting].contains(key) || isWebPush(key)
         case .project, .credential: false
         }
     }

@@ -90,6 +90,8 @@ public struct Directory: Sendable {
     /// When a project's last key with `isPlain` was revoked. An access token without the id of its key counts
     /// only where the token is newer: an older one may have been got with the revoked key.
     public var plainEnds: [ProjectNumber: WallTime] = [:]
+    /// Web Push of the projects that have it, also where an operator has switched it off.
+    public var webPush: [ProjectNumber: WebPushProject] = [:]
 
     public init() {}
 
@@ -107,6 +109,7 @@ public struct Directory: Sendable {
         keys = keys.filter { $0.value.project != project.number }
         accounts = accounts.filter { $0.value.project != project.number }
         plainEnds[project.number] = nil
+        webPush[project.number] = nil
     }
 
     public mutating func forget(_ name: String) {

@@ -1,0 +1,97 @@
+import Credentials
+import FCMAPI
+import Journal
+import MemoryEngine
+import Model
+import Testing
+
+@testable import Catalog
+
+@Suite("Settings for Web Push in the catalog") struct WebPushCatalogTests {
+    private let shop = Project(id: "shop", number: ProjectNumber(5))
+    private let row = "web-push:5"
+
+    private func key(_ byte: UInt8) -> WebPushSettings.Key {
+        WebPushSettings.Key(
+            privateBytes: [UInt8](repeating: byte, count: 32),
+            publicBytes: [4] + [UInt8](repeating: byte, count: 64), created: WallTime(milliseconds: 1))
+    }
+
+    private func change(
+        _ engine: MemoryEngine, _ vault: Vault = .plain, _ body: (inout CatalogDraft) throws -> Void
+    ) throws -> Catalog.Contents {
+        var draft = try CatalogDraft(engine, vault)
+        try body(&draft)
+        return try #require(try draft.commit())
+    }
+
+    /// A catalog with a project that has Web Push.
+    private func catalog(_ vault: Vault = .plain) throws -> MemoryEngine {
+        let engine = MemoryEngine()
+        _ = try change(engine, vault) { draft in
+            Catalog.put(shop, [:], to: &draft.writes)
+            draft.contents.directory.add(shop)
+            try draft.put(
+                WebPushSettings(subject: "mailto:push@example.com", key: key(7)), of: shop.number)
+        }
+        return engine
+    }
+
+    @Test("are read as they were written, and the API gets the public keys, the newest first")
+    func roundTrip() throws {
+        let engine = try catalog()
+        let done = try change(engine) { draft in
+            var settings = try #require(draft.contents.webPush[shop.number])
+            try settings.add(key(8))
+            settings.hosts = ["push.example.com:8443"]
+            settings.authority = Array("PEM".utf8)
+            try draft.put(settings, of: shop.number)
+        }
+        let read = try Catalog.load(engine, .plain)
+        #expect(read.webPush == done.webPush)
+        for contents in [read, done] {
+            let known = try #require(contents.directory.webPush[shop.number])
+            #expect(known.keys.map(\.publicBytes) == [key(8).publicBytes, key(7).publicBytes])
+            #expect(known.hasAuthority && known.hosts == ["push.example.com:8443"] && known.isOn)
+        }
+    }
+
+    @Test("are sealed under the secrets key, and sealed again under another one")
+    func sealed() throws {
+        let one = try SecretsKeys.make()
+        let vault = Vault(try SecretsKeys(one))
+        let engine = try catalog(vault)
+        let stored = try #require(try engine.get(.setting, key: row))
+        #expect(Vault.isSealed(stored))
+        #expect(try Catalog.load(engine, vault).webPush[shop.number]?.newest == key(7))
+        #expect(throws: NodeError.self) { try Catalog.load(engine, .plain) }
+        let next = Vault(try SecretsKeys("\(try SecretsKeys.make())\n\(one)"))
+        try Catalog.sealAnew(
+            engine, next, by: .init(name: "the server", place: "test"), now: WallTime(milliseconds: 5))
+        #expect(next.isCurrent(try #require(try engine.get(.setting, key: row))))
+        #expect(try Catalog.load(engine, next).webPush[shop.number]?.newest == key(7))
+    }
+
+    @Test("go with their project, also where a former build has deleted the project and left the settings")
+    func deleted() throws {
+        let engine = try catalog()
+        let done = try change(engine) { $0.remove(shop) }
+        #expect(done.webPush.isEmpty && done.directory.webPush.isEmpty)
+        #expect(try engine.get(.setting, key: row) == nil)
+        let former = try catalog()
+        try former.remove(.project, key: "shop")
+        let read = try Catalog.load(former, .plain)
+        #expect(read.webPush.isEmpty && read.directory.webPush.isEmpty)
+    }
+
+    @Test("of a newer build, or damaged, are refused in a sentence")
+    func newer() throws {
+        let engine = try catalog()
+        let value = try #require(try engine.get(.setting, key: row))
+        try engine.put(.setting, key: row, value: [2] + value.dropFirst())
+        #expect { try Catalog.load(engine, .plain) } throws: { "\($0)".contains("from a newer tidecast") }
+        try engine.put(.setting, key: row, value: value)
+        try engine.put(.setting, key: "web-push:shop", value: value)
+        #expect { try Catalog.load(engine, .plain) } throws: { "\($0)".contains("web-push:shop") }
+    }
+}
