@@ -38,6 +38,7 @@ final class NodeLoop: @unchecked Sendable {
     /// The side towards clients.
     private(set) lazy var frontend = RequestFrontend(loop: self, api: api)
     private(set) lazy var core = makeCore()
+    var pushes = LoopPushes()
 
     init(
         number: Int, eventLoop: any EventLoop, shared: NodeShared, settings: APISettings,
@@ -77,6 +78,7 @@ final class NodeLoop: @unchecked Sendable {
         api.signingKeys = contents.signingKeys
         api.directory = contents.directory
         api.tokenURIs.formUnion(contents.tokenURIs)
+        pushes.apply(contents.webPush)
         now = Clock.now()
         core.updateCatalog(
             projects: Set(contents.directory.byNumber.keys),
@@ -146,7 +148,7 @@ final class NodeLoop: @unchecked Sendable {
         case .post(let loop): core.takeMessages(for: loop) { mailboxes[loop].post($0) }
         case .send(let bytes, let processID):
             core.sent(to: processID, isTaken: peers?.send(bytes, to: processID) ?? false)
-        case .push: break
+        case .push(let request): push(request)
         case .open(let id, let next):
             shared.forgetDoubts(of: id)
             shared.engines.open(id, next: next)

@@ -52,7 +52,7 @@ extension Transport {
     /// Scheme, host and port of the service, as far as the sender tells services apart.
     var origin: [UInt8] {
         switch kind {
-        case .web: address
+        case .web: WebAddress.origin(ofPacked: address).map(Array.init) ?? address
         case .apns: [APNsAddress(packed: address)?.isSandbox == true ? 1 : 0]
         case .fcm: []
         }

@@ -1,0 +1,142 @@
+import Credentials
+import FCMAPI
+import Model
+import NodeCore
+import PushClient
+import PushMessages
+
+/// What a loop makes of its sender's messages: the text for the service, the fields, and the request.
+///
+/// Confined to one loop. Encryption runs on the client's thread.
+struct LoopPushes {
+    private struct Project {
+        var settings: WebPushSettings
+        var signers: [UInt64: VAPID]
+        var policy: EndpointPolicy
+        var authority: String?
+    }
+    private struct TokenKey: Hashable {
+        var key: UInt64
+        var origin: String
+    }
+    private static let tokensMax = 4096
+
+    private var projects: [ProjectNumber: Project] = [:]
+    private let composer = PushComposer()
+    /// The newest message that was composed: a fan-out sends one message to many devices.
+    private var last: (event: [UInt8], project: ProjectNumber, message: WebPushMessage)?
+    /// A service gets the same token for hours, since some count new tokens.
+    private var tokens: [TokenKey: (text: String, expires: Int64)] = [:]
+
+    /// Takes the projects' settings from a catalog.
+    mutating func apply(_ settings: [ProjectNumber: WebPushSettings]) {
+        for number in projects.keys where settings[number] == nil { projects[number] = nil }
+        for (number, next) in settings where projects[number]?.settings != next {
+            projects[number] = LoopPushes.project(next)
+            tokens.removeAll()
+        }
+    }
+
+    private static func project(_ settings: WebPushSettings) -> Project {
+        var signers: [UInt64: VAPID] = [:]
+        for key in settings.keys {
+            // A key that libcrypto does not take signs nothing; its subscriptions are held.
+            guard let pair = try? P256Key(privateBytes: key.privateBytes) else { continue }
+            signers[WebPushProject.keyID(key.publicBytes)] = VAPID(key: pair, subject: settings.subject)
+        }
+        return Project(
+            settings: settings, signers: signers, policy: EndpointPolicy(listed: settings.hosts),
+            authority: settings.authority.map { String(decoding: $0, as: UTF8.self) })
+    }
+
+    /// The request for a message, or the outcome where the message cannot go.
+    ///
+    /// - Parameter isOwner: whether no other node can own the message's partition; asked again just before
+    ///   the request leaves.
+    mutating func request(
+        _ request: PushRequest, now: WallTime, isOwner: @escaping @Sendable () -> Bool
+    ) throws(PushRefusal) -> (request: PushHTTPRequest, host: String) {
+        let job = request.job
+        guard let address = WebAddress(packed: job.transport.address) else {
+            throw PushRefusal(.refusedContent("an address that this build does not know"))
+        }
+        guard let project = projects[job.project], project.settings.isOn,
+            let signer = project.signers[address.keyID]
+        else { throw PushRefusal(.credentials("the project has no such key for Web Push")) }
+        do {
+            let endpoint = try PushEndpoint.parse(address.endpoint, policy: project.policy)
+            let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)
+            let token = try token(of: signer, address.keyID, origin: endpoint.origin, now: now)
+            let message = try composed(job.event, of: job.project)
+            let left = Int(clamping: max(0, job.expires.milliseconds - now.milliseconds) / 1000)
+            let fields = message.fields(
+                to: endpoint, authorization: token, ttlSeconds: min(left, message.ttlSeconds))
+            let policy = project.policy
+            let made = PushHTTPRequest(
+                number: request.number, url: endpoint.url, caPEM: project.authority,
+                mayDial: { policy.mayDial($0, for: endpoint) },
+                prepare: {
+                    guard isOwner() else { throw LostOwnership() }
+                    let body = try WebPushEncryption.encrypt(message.payload, to: keys)
+                    return (fields.map { ($0.name, $0.value) }, body)
+                })
+            return (made, endpoint.host)
+        } catch let error as PushContentError {
+            throw PushRefusal(.refusedContent("\(error)"))
+        } catch let error as PushEndpointError {
+            // The operator may list the service again.
+            throw PushRefusal(.credentials("the service is not allowed: \(error)"))
+        } catch {
+            throw PushRefusal(.refusedContent("\(error)"))
+        }
+    }
+
+    private mutating func composed(
+        _ event: [UInt8], of project: ProjectNumber
+    ) throws(PushContentError) -> WebPushMessage {
+        if let last, last.project == project, last.event == event { return last.message }
+        let message = try composer.web(event, project: project)
+        last = (event, project, message)
+        return message
+    }
+
+    private mutating func token(
+        of signer: VAPID, _ key: UInt64, origin: String, now: WallTime
+    ) throws(PushCryptoError) -> String {
+        let name = TokenKey(key: key, origin: origin)
+        let expires = VAPID.expiry(now)
+        if let known = tokens[name], known.expires == expires { return known.text }
+        if tokens.count >= LoopPushes.tokensMax { tokens.removeAll() }
+        let text = try signer.authorization(origin: origin, now: now)
+        tokens[name] = (text, expires)
+        return text
+    }
+}
+
+/// A message that no request can be made of, and what that means.
+struct PushRefusal: Error {
+    var outcome: PushOutcome
+    init(_ outcome: PushOutcome) { self.outcome = outcome }
+}
+
+/// Another node may own the partition, and may have pushed the message.
+private struct LostOwnership: Error, CustomStringConvertible {
+    let description = "another node may own the device's partition"
+}
+
+extension NodeLoop {
+    /// Sends a message of the core's sender. The answer comes back as a message to this loop.
+    func push(_ request: PushRequest) {
+        let shared = shared
+        let isOwner: @Sendable () -> Bool = {
+            !shared.isClustered || Clock.monotonic() < shared.authority
+        }
+        do {
+            let made = try pushes.request(request, now: now.wall, isOwner: isOwner)
+            shared.pushes.send(made.request, host: made.host, for: number)
+        } catch {
+            shared.pushes.tell(error.outcome, "")
+            enqueue(.pushed(request.number, error.outcome))
+        }
+    }
+}
