@@ -207,6 +207,23 @@ struct PushTests {
         #expect(harness.takeJobs() == ["a"])
     }
 
+    @Test("a send that was accepted before the address was gone is accepted when it is repeated")
+    func repeatedSend() throws {
+        let harness = PartitionHarness()
+        let (device, _) = try PushTests.device(harness)
+        let key = RequestKey(session: 7, number: 1)
+        let send = Request.sendToDevice(key, device, harness.envelope("a"))
+        guard case .accepted = harness.request(send, of: device.partition) else {
+            Issue.record("the send was refused")
+            return
+        }
+        try PushTests.answer(harness, .gone)
+        guard case .accepted = harness.request(send, of: device.partition) else {
+            Issue.record("the repeated send was refused")
+            return
+        }
+    }
+
     @Test("a device whose address is gone, and which listens, is there again")
     func goneAndBack() throws {
         let harness = PartitionHarness()

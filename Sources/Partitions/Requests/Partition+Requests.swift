@@ -279,10 +279,11 @@ extension Partition {
         _ turn: inout Turn
     ) {
         if let refusal = examine(registration, .backend).refusal { return refuse(id, refusal) }
-        // Backends delete tokens on this answer, so it waits for proof like the others.
-        if isUnreachable(registration.index.rawValue) { return refuse(id, .unregistered) }
+        // A send that was accepted before the address was gone is accepted when the gateway repeats it.
         guard admit(id, key: key, message: message, &turn) else { return }
         let index = registration.index.rawValue
+        // Backends delete tokens on this answer, so it waits for proof like the others.
+        if isUnreachable(index) { return refuse(id, .unregistered) }
         var alone = Burst(companions: 1)
         let decision = place(
             message, of: registration.project, to: DeviceSet(index), in: &alone, after: state.log.last,
