@@ -10,8 +10,12 @@ final class Worker {
     static let begunAtOnceMax = 32
     /// Transfers that are kept for later requests.
     static let keptTransfersMax = 64
-    /// How long the thread waits at most, in ms, while requests wait: how late it may fail one of them.
-    static let lookMilliseconds: UInt64 = 1_000
+    /// How long the thread waits at most, in ms, while requests are under way. Up to libcurl 7.88 at least, a
+    /// stream's end is forgotten now and then where other requests wait for a stream of the connection; the
+    /// next call of `curl_multi_perform` finds it.
+    static let workMilliseconds: UInt64 = 20
+    /// How often, in ms, the thread looks for requests that have waited for too long.
+    static let lookMilliseconds: UInt64 = 500
 
     private let mailbox: Mailbox
     private let settings: PushClientSettings
@@ -157,7 +161,7 @@ final class Worker {
         if running.isEmpty, queue.waiting == 0, let busyAt, now.since(busyAt) >= idle {
             renew(failing: "the client was idle")
         }
-        guard now.since(lookedAt) >= .milliseconds(Worker.lookMilliseconds) / 2 else { return }
+        guard now.since(lookedAt) >= .milliseconds(Worker.lookMilliseconds) else { return }
         lookedAt = now
         let wait = UInt64.milliseconds(UInt64(settings.waitMilliseconds))
         guard queue.waiting > 0, now.nanoseconds > wait else { return }
@@ -198,8 +202,8 @@ final class Worker {
         let milliseconds: UInt64
         if queue.isReady {
             milliseconds = 0
-        } else if queue.waiting > 0 || !running.isEmpty {
-            milliseconds = Worker.lookMilliseconds
+        } else if !running.isEmpty {
+            milliseconds = Worker.workMilliseconds
         } else if let busyAt {
             milliseconds = (idle - min(idle, Worker.time.since(busyAt))) / 1_000_000 + 1
         } else {

@@ -108,7 +108,11 @@ struct AnswerTests {
             "localhost/push", "//localhost/push", "/push", "", "https://", "https:///push", "https://a b/",
             "https://user@localhost/", "https://user:word@localhost/", "https://localhost:0x1/",
             "https://localhost:65536/", "https://localhost/\r\nX: y", "https://localhost/\0", "\0",
-            "https://[::1/", "https://" + String(repeating: "a", count: 2_048),
+            "https://[::1/", "https:/localhost/", "https:localhost/", "https://ok.example\\@localhost/",
+            "https://%6cocalhost/", "https://löcalhost/", "https://ⓛocalhost/", "https://localhost%00/",
+            "https://localhost:/\t", "https:\\\\localhost/", " https://localhost/", "https://:443/",
+            "https://" + String(repeating: "a", count: 300) + ".example/",
+            "https://" + String(repeating: "a", count: 2_048),
         ])
     func malformedURL(url: String) async throws {
         let sender = try Sender()

@@ -122,7 +122,7 @@ extension ChannelHandlerContext {
         // On the channel's loop the option is set when the call returns.
         _ = (channel as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0))
         // After an error, TLS says no goodbye.
-        channel.pipeline.fireErrorCaught(ChannelError.eof)
+        channel.pipeline.fireErrorCaught(ChannelError.inputClosed)
         channel.close(promise: nil)
     }
 }
