@@ -1,5 +1,6 @@
 import CCurl
 import Glibc
+import Model
 
 /// One request under way: libcurl's handle, and what its callbacks read and write. libcurl calls them on the
 /// client's thread, in `curl_multi_perform`.
@@ -20,6 +21,8 @@ final class Transfer {
     private var refused: String?
     private var head: AnswerHead
     private var answer: [UInt8] = []
+    /// When the worker first saw the answer's whole header block.
+    private var headSeenAt: MonotonicTime?
 
     init(trustsSystem: Bool, settings: PushClientSettings) throws(PushClientError) {
         guard let easy = curl_easy_init() else {
@@ -110,6 +113,7 @@ final class Transfer {
         refused = nil
         head = AnswerHead(bytesMax: settings.answerFieldBytesMax)
         answer = []
+        headSeenAt = nil
         errorText[0] = 0
         try setFields(prepared.fields)
         if let pem = request.caPEM, pem != caPEM {
@@ -148,18 +152,28 @@ final class Transfer {
         (body, answer) = ([], [])
     }
 
+    /// Whether the answer's header block has been whole for longer than `rest` nanoseconds, since a call of
+    /// this function first saw that.
+    func isCut(_ now: MonotonicTime, after rest: UInt64) -> Bool {
+        guard head.status != nil else { return false }
+        let seenAt = headSeenAt ?? now
+        headSeenAt = seenAt
+        return now.since(seenAt) >= rest
+    }
+
     func result(_ code: CURLcode) -> PushHTTPAnswer.Result {
+        let text = String(cString: errorText)
+        return result(text.isEmpty ? String(cString: curl_easy_strerror(code)) : text)
+    }
+
+    /// `reason`: why there is no answer, where there is none.
+    func result(_ reason: String) -> PushHTTPAnswer.Result {
         // A status is an answer, also where the body was too long or broke off.
         if let status = head.status {
             return .answered(status: status, fields: head.fields, body: answer)
         }
-        let text = String(cString: errorText)
-        return failure(text.isEmpty ? String(cString: curl_easy_strerror(code)) : text)
-    }
-
-    func failure(_ reason: String) -> PushHTTPAnswer.Result {
         // No service has the whole request before libcurl has read the body.
-        .failed(reason: sent == 0 ? refused ?? reason : reason, mayHaveArrived: sent > 0)
+        return .failed(reason: sent == 0 ? refused ?? reason : reason, mayHaveArrived: sent > 0)
     }
 
     // MARK: - libcurl's callbacks

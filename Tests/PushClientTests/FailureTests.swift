@@ -2,7 +2,7 @@ import PushClient
 import Synchronization
 import Testing
 
-@Suite("A push that gets no answer")
+@Suite("A push that gets no answer", .timeLimit(.minutes(5)))
 struct FailureTests {
     @Test("ends with its time, and may have arrived", arguments: StandIn.Version.allCases)
     func silence(version: StandIn.Version) async throws {

@@ -1,7 +1,7 @@
 import PushClient
 import Testing
 
-@Suite("Many pushes")
+@Suite("Many pushes", .timeLimit(.minutes(5)))
 struct ManyRequestsTests {
     @Test("go over one connection of HTTP/2")
     func multiplexed() async throws {
