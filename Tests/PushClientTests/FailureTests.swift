@@ -65,6 +65,19 @@ struct FailureTests {
         #expect(server.seen.connections == 1)
     }
 
+    @Test("because its address is refused goes over no open connection", arguments: StandIn.Version.allCases)
+    func refusedConnection(version: StandIn.Version) async throws {
+        let server = try await StandIn.start(version) { _ in .answer(201) }
+        let sender = try Sender()
+        #expect(try await sender.answer(server.request(path: "/1")).status == 201)
+        let failure = try #require(
+            try await sender.answer(server.request(path: "/2", mayDial: { _ in false })).failure)
+        #expect(failure.reason == "the address 127.0.0.1 is refused")
+        #expect(!failure.mayHaveArrived)
+        #expect(try await sender.answer(server.request(path: "/3")).status == 201)
+        #expect(server.seen.requests.map(\.path) == ["/1", "/3"])
+    }
+
     private final class Asked: Sendable {
         let addresses = Mutex<[[UInt8]]>([])
     }
