@@ -174,7 +174,7 @@ final class Worker {
 
     /// Ends the transfers whose answer stands still behind its header block. The status is there, so they are
     /// answered. Up to libcurl 7.88 at least, this is also how a transfer ends whose stream's end libcurl has
-    /// forgotten: some 20 of a million requests at 20,000 a second.
+    /// forgotten: some tens of a million requests at 15,000 a second.
     private func finishCutAnswers() {
         let rest = UInt64.milliseconds(UInt64(settings.answerRestMilliseconds))
         for (easy, transfer) in running where transfer.isCut(now, after: rest) {
