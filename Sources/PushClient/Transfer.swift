@@ -84,8 +84,8 @@ final class Transfer {
         ] {
             try check(tidecast_curl_set_pointer(easy, option, data))
         }
-        // There is no function that rewinds the body. So libcurl repeats no request of which it has sent any of
-        // the body, as it otherwise would where an open connection breaks.
+        // There is no function that rewinds the body. So libcurl repeats no request of which it has sent any
+        // of the body, as it otherwise would where an open connection breaks.
         try check(tidecast_curl_set_mover(easy, CURLOPT_READFUNCTION, Transfer.read))
         try check(tidecast_curl_set_mover(easy, CURLOPT_WRITEFUNCTION, Transfer.write))
         try check(tidecast_curl_set_mover(easy, CURLOPT_HEADERFUNCTION, Transfer.readField))
@@ -218,7 +218,7 @@ final class Transfer {
         return size * count
     }
 
-    /// Before the request leaves on a connection, which may have been open already, or be the next one after a
+    /// Before the request leaves on a connection. The connection may have been open already, or may follow a
     /// connection that broke before any of the body was sent.
     private static let start: curl_prereq_callback = { data, address, _, _, _ in
         guard let address, let transfer = Transfer.of(data) else { return CURL_PREREQFUNC_ABORT }

@@ -53,6 +53,19 @@ struct ManyRequestsTests {
         #expect(dead.seen.requests.count == 1)
     }
 
+    @Test("to more origins than there may be connections are all answered")
+    func manyOrigins() async throws {
+        let sender = try Sender { $0.connectionsMax = 3 }
+        var servers: [StandIn] = []
+        for number in 0..<8 {
+            servers.append(try await StandIn.start(number % 2 == 0 ? .http1 : .http2) { _ in .answer(201) })
+        }
+        sender.client.submit((0..<160).map { servers[Int($0 % 8)].request($0) })
+        let answers = await sender.answers(160)
+        #expect(answers.allSatisfy { $0.result.status == 201 })
+        #expect(servers.allSatisfy { $0.seen.requests.count == 20 })
+    }
+
     @Test("past the bound of those that wait fail at once")
     func full() async throws {
         let server = try await StandIn.start(.http2) { _ in .silence }
