@@ -170,6 +170,7 @@ let benches: [Target] =
             dependencies: ["Model", "Journal", "Placement", "Partitions", "SQLiteEngine"],
             swiftSettings: settings),
         .executableTarget(name: "gossip-bench", dependencies: ["Simulator"], swiftSettings: settings),
+        .executableTarget(name: "push-bench", dependencies: ["PushClient"], swiftSettings: settings),
         .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 

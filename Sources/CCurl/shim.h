@@ -30,6 +30,9 @@ static inline CURLcode tidecast_curl_set_mover(CURL *handle, CURLoption option, 
 static inline CURLcode tidecast_curl_set_dialler(CURL *handle, curl_opensocket_callback open) {
     return curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, open);
 }
+static inline CURLcode tidecast_curl_set_starter(CURL *handle, curl_prereq_callback start) {
+    return curl_easy_setopt(handle, CURLOPT_PREREQFUNCTION, start);
+}
 static inline CURLMcode tidecast_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
 }

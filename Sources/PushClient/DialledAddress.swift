@@ -18,6 +18,13 @@ enum DialledAddress {
         return [UInt8](UnsafeRawBufferPointer(start: raw, count: place.count))
     }
 
+    /// The same of an address as text; `nil` where the text is no address.
+    static func bytes(text: UnsafePointer<CChar>) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: 16)
+        if inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
+        return inet_pton(AF_INET6, text, &bytes) == 1 ? bytes : nil
+    }
+
     static func text(_ address: UnsafeMutablePointer<curl_sockaddr>) -> String {
         guard var bytes = bytes(address) else { return "of family \(address.pointee.family)" }
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))

@@ -6,8 +6,8 @@ import Synchronization
 /// thread of its own.
 ///
 /// The client checks each address that it connects to, follows no redirect, uses no proxy, keeps no cookie,
-/// and sends no request twice. Requests to one origin share connections, whoever's they are: a sender whose
-/// service binds a connection to its credentials, as Apple's does, has a client for each credential.
+/// and sends no request twice. All requests to one origin share connections. Apple's service binds a
+/// connection to one credential: the sender needs a client for each credential.
 public final class PushClient: Sendable {
     private let mailbox: Mailbox
     private let onAnswer: @Sendable ([PushHTTPAnswer]) -> Void

@@ -15,6 +15,9 @@ public struct PushClientSettings: Sendable {
     public var connectMilliseconds = 10_000
     /// How long a request may take from when it leaves to the end of its answer, in ms.
     public var totalMilliseconds = 30_000
+    /// How long the client waits for the rest of an answer whose header block is there, in ms. Then it gives
+    /// the answer with the part of the body that came.
+    public var answerRestMilliseconds = 1_000
     /// A connection that had no request for this time, in s, is used no more. When the client has had no
     /// request for this time, it closes all connections. Apple wants connections that stay for hours.
     public var idleSeconds = 3_600

@@ -6,9 +6,9 @@ public struct PushHTTPRequest: Sendable {
     public var url: String
     /// The authorities, as PEM, that may sign the service's certificate; `nil` for those of the system.
     public var caPEM: String?
-    /// Whether the client may connect to this address: 4 or 16 bytes in network order. The client asks for
-    /// each address that it is about to connect to, so a name that resolves to another address later
-    /// changes nothing. A connection that is open already is used without a question.
+    /// Whether the request may go to this address: 4 or 16 bytes in network order. The client asks for each
+    /// address that it is about to connect to, and again before the request leaves, on a connection that was
+    /// open already too. So a name that resolves to another address later changes nothing.
     public var mayDial: @Sendable ([UInt8]) -> Bool
     /// Makes the header fields and the body. Runs on the client's thread just before the request leaves:
     /// encryption and signing happen there, and a request that waits has no stale signature.

@@ -1,5 +1,6 @@
 import CCurl
 import Glibc
+import Model
 
 /// One request under way: libcurl's handle, and what its callbacks read and write. libcurl calls them on the
 /// client's thread, in `curl_multi_perform`.
@@ -16,10 +17,15 @@ final class Transfer {
     private var caPEM: String?
     private var mayDial: @Sendable ([UInt8]) -> Bool = { _ in false }
     private var body: [UInt8] = []
-    private var sent = 0
+    /// Bytes of the body that libcurl has read for the connection that it uses now.
+    private var position = 0
+    /// Whether libcurl has read any of the body.
+    private var hasLeft = false
     private var refused: String?
     private var head: AnswerHead
     private var answer: [UInt8] = []
+    /// When the worker first saw the answer's whole header block.
+    private var headSeenAt: MonotonicTime?
 
     init(trustsSystem: Bool, settings: PushClientSettings) throws(PushClientError) {
         guard let easy = curl_easy_init() else {
@@ -72,15 +78,19 @@ final class Transfer {
         try check(tidecast_curl_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText))
         // libcurl keeps the handle no longer than this object does, which `deinit` sees to.
         let data = Unmanaged.passUnretained(self).toOpaque()
-        for option in [CURLOPT_READDATA, CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA] {
+        for option in [
+            CURLOPT_READDATA, CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_OPENSOCKETDATA,
+            CURLOPT_PREREQDATA,
+        ] {
             try check(tidecast_curl_set_pointer(easy, option, data))
         }
-        // There is no function that rewinds the body. So libcurl repeats no request of which it has read any
+        // There is no function that rewinds the body. So libcurl repeats no request of which it has sent any
         // of the body, as it otherwise would where an open connection breaks.
         try check(tidecast_curl_set_mover(easy, CURLOPT_READFUNCTION, Transfer.read))
         try check(tidecast_curl_set_mover(easy, CURLOPT_WRITEFUNCTION, Transfer.write))
         try check(tidecast_curl_set_mover(easy, CURLOPT_HEADERFUNCTION, Transfer.readField))
         try check(tidecast_curl_set_dialler(easy, Transfer.dial))
+        try check(tidecast_curl_set_starter(easy, Transfer.start))
     }
 
     private func check(_ code: CURLcode) throws(PushClientError) {
@@ -106,10 +116,12 @@ final class Transfer {
         self.origin = origin
         mayDial = request.mayDial
         body = prepared.body
-        sent = 0
+        position = 0
+        hasLeft = false
         refused = nil
         head = AnswerHead(bytesMax: settings.answerFieldBytesMax)
         answer = []
+        headSeenAt = nil
         errorText[0] = 0
         try setFields(prepared.fields)
         if let pem = request.caPEM, pem != caPEM {
@@ -148,18 +160,28 @@ final class Transfer {
         (body, answer) = ([], [])
     }
 
+    /// Whether the answer's header block has been whole for longer than `rest` nanoseconds, since a call of
+    /// this function first saw that.
+    func isCut(_ now: MonotonicTime, after rest: UInt64) -> Bool {
+        guard head.status != nil else { return false }
+        let seenAt = headSeenAt ?? now
+        headSeenAt = seenAt
+        return now.since(seenAt) >= rest
+    }
+
     func result(_ code: CURLcode) -> PushHTTPAnswer.Result {
+        let text = String(cString: errorText)
+        return result(text.isEmpty ? String(cString: curl_easy_strerror(code)) : text)
+    }
+
+    /// `reason`: why there is no answer, where there is none.
+    func result(_ reason: String) -> PushHTTPAnswer.Result {
         // A status is an answer, also where the body was too long or broke off.
         if let status = head.status {
             return .answered(status: status, fields: head.fields, body: answer)
         }
-        let text = String(cString: errorText)
-        return failure(text.isEmpty ? String(cString: curl_easy_strerror(code)) : text)
-    }
-
-    func failure(_ reason: String) -> PushHTTPAnswer.Result {
         // No service has the whole request before libcurl has read the body.
-        .failed(reason: sent == 0 ? refused ?? reason : reason, mayHaveArrived: sent > 0)
+        return .failed(reason: hasLeft ? reason : refused ?? reason, mayHaveArrived: hasLeft)
     }
 
     // MARK: - libcurl's callbacks
@@ -170,13 +192,15 @@ final class Transfer {
 
     private static let read: tidecast_curl_mover = { target, size, count, data in
         guard let target, let transfer = Transfer.of(data) else { return Int(CURL_READFUNC_ABORT) }
-        let length = min(size * count, transfer.body.count - transfer.sent)
+        let length = min(size * count, transfer.body.count - transfer.position)
         transfer.body.withUnsafeBytes { bytes in
             UnsafeMutableRawBufferPointer(start: target, count: length)
                 .copyMemory(
-                    from: UnsafeRawBufferPointer(rebasing: bytes[transfer.sent..<transfer.sent + length]))
+                    from: UnsafeRawBufferPointer(
+                        rebasing: bytes[transfer.position..<transfer.position + length]))
         }
-        transfer.sent += length
+        transfer.position += length
+        transfer.hasLeft = true
         return length
     }
 
@@ -192,6 +216,18 @@ final class Transfer {
         guard let bytes, let transfer = Transfer.of(data) else { return 0 }
         transfer.head.read(UnsafeRawBufferPointer(start: bytes, count: size * count))
         return size * count
+    }
+
+    /// Before the request leaves on a connection. The connection may have been open already, or may follow a
+    /// connection that broke before any of the body was sent.
+    private static let start: curl_prereq_callback = { data, address, _, _, _ in
+        guard let address, let transfer = Transfer.of(data) else { return CURL_PREREQFUNC_ABORT }
+        transfer.position = 0
+        guard let bytes = DialledAddress.bytes(text: address), transfer.mayDial(bytes) else {
+            transfer.refused = "the address \(String(cString: address)) is refused"
+            return CURL_PREREQFUNC_ABORT
+        }
+        return CURL_PREREQFUNC_OK
     }
 
     private static let dial: curl_opensocket_callback = { data, _, address in

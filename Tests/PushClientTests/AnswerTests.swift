@@ -1,7 +1,7 @@
 import PushClient
 import Testing
 
-@Suite("The push client")
+@Suite("The push client", .timeLimit(.minutes(5)))
 struct AnswerTests {
     @Test("sends a POST as it was prepared, and gives the whole answer", arguments: StandIn.Version.allCases)
     func post(version: StandIn.Version) async throws {
@@ -98,6 +98,26 @@ struct AnswerTests {
         #expect(fields.count > 50)
         // Over HTTP/2 only the stream ends.
         #expect(try await sender.answer(server.request(path: "/short")).status == 201)
+        #expect(server.seen.connections == (version == .http2 ? 1 : 2))
+    }
+
+    @Test("gives an answer whose end never comes", arguments: StandIn.Version.allCases)
+    func cutAnswer(version: StandIn.Version) async throws {
+        let server = try await StandIn.start(version) { request in
+            .answer(410, body: Array("go".utf8), isCut: request.path == "/cut")
+        }
+        let sender = try Sender {
+            $0.answerRestMilliseconds = 100
+            // Longer than this test may take.
+            $0.totalMilliseconds = 3_600_000
+        }
+        let result = try await sender.answer(server.request(path: "/cut"))
+        guard case .answered(410, _, let body) = result else {
+            Issue.record("\(result)")
+            return
+        }
+        #expect(body == Array("go".utf8))
+        #expect(try await sender.answer(server.request()).status == 410)
         #expect(server.seen.connections == (version == .http2 ? 1 : 2))
     }
 

@@ -2,7 +2,7 @@ import PushClient
 import Synchronization
 import Testing
 
-@Suite("A push that gets no answer")
+@Suite("A push that gets no answer", .timeLimit(.minutes(5)))
 struct FailureTests {
     @Test("ends with its time, and may have arrived", arguments: StandIn.Version.allCases)
     func silence(version: StandIn.Version) async throws {
@@ -26,7 +26,7 @@ struct FailureTests {
         // A repetition would come before this request.
         #expect(try await sender.answer(server.request()).status == 201)
         let requests = server.seen.requests
-        #expect(requests.map(\.path) == ["/reset", "/push", "/reset", "/push"])
+        try #require(requests.map(\.path) == ["/reset", "/push", "/reset", "/push"])
         #expect(requests[1].connection == requests[2].connection)
     }
 
@@ -63,6 +63,19 @@ struct FailureTests {
         // The stand-in accepts connections in their order: one before this request's would count first.
         #expect(try await sender.answer(server.request()).status == 201)
         #expect(server.seen.connections == 1)
+    }
+
+    @Test("because its address is refused goes over no open connection", arguments: StandIn.Version.allCases)
+    func refusedConnection(version: StandIn.Version) async throws {
+        let server = try await StandIn.start(version) { _ in .answer(201) }
+        let sender = try Sender()
+        #expect(try await sender.answer(server.request(path: "/1")).status == 201)
+        let failure = try #require(
+            try await sender.answer(server.request(path: "/2", mayDial: { _ in false })).failure)
+        #expect(failure.reason == "the address 127.0.0.1 is refused")
+        #expect(!failure.mayHaveArrived)
+        #expect(try await sender.answer(server.request(path: "/3")).status == 201)
+        #expect(server.seen.requests.map(\.path) == ["/1", "/3"])
     }
 
     private final class Asked: Sendable {

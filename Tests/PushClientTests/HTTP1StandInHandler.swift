@@ -19,9 +19,9 @@ final class HTTP1StandInHandler: ChannelInboundHandler {
         while let request = next() {
             server.note { $0.requests.append(request) }
             switch server.reply(request) {
-            case .answer(let status, let fields, let body, let interim):
+            case .answer(let status, let fields, let body, let interim, let isCut):
                 var text = interim ? "HTTP/1.1 103 Early Hints\r\nX-Interim: yes\r\n\r\n" : ""
-                text += "HTTP/1.1 \(status) Because\r\nContent-Length: \(body.count)\r\n"
+                text += "HTTP/1.1 \(status) Because\r\nContent-Length: \(body.count + (isCut ? 1 : 0))\r\n"
                 for (name, value) in fields { text += "\(name): \(value)\r\n" }
                 let bytes = Array((text + "\r\n").utf8) + body
                 context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: bytes)), promise: nil)

@@ -8,6 +8,7 @@ final class HTTP2StandInHandler: ChannelInboundHandler {
 
     private struct Body {
         var bytes: [UInt8]
+        var isCut: Bool
         var sent = 0
     }
 
@@ -57,7 +58,7 @@ final class HTTP2StandInHandler: ChannelInboundHandler {
         guard let request = requests.removeValue(forKey: stream) else { return }
         server.note { $0.requests.append(request) }
         switch server.reply(request) {
-        case .answer(let status, let fields, let body, let interim):
+        case .answer(let status, let fields, let body, let interim, let isCut):
             if interim {
                 Self.with([(":status", "103"), ("x-interim", "yes")]) { list in
                     _ = nghttp2_submit_headers(
@@ -65,7 +66,7 @@ final class HTTP2StandInHandler: ChannelInboundHandler {
                         nil)
                 }
             }
-            bodies[stream] = Body(bytes: body)
+            bodies[stream] = Body(bytes: body, isCut: isCut)
             var provider = nghttp2_data_provider()
             provider.read_callback = Self.readBody
             Self.with([(":status", "\(status)")] + fields) { list in

@@ -1,7 +1,7 @@
 import PushClient
 import Testing
 
-@Suite("Many pushes")
+@Suite("Many pushes", .timeLimit(.minutes(5)))
 struct ManyRequestsTests {
     @Test("go over one connection of HTTP/2")
     func multiplexed() async throws {
@@ -51,6 +51,19 @@ struct ManyRequestsTests {
         #expect(answers.allSatisfy { $0.result.status == 201 })
         sender.client.stop()
         #expect(dead.seen.requests.count == 1)
+    }
+
+    @Test("to more origins than there may be connections are all answered")
+    func manyOrigins() async throws {
+        let sender = try Sender { $0.connectionsMax = 3 }
+        var servers: [StandIn] = []
+        for number in 0..<8 {
+            servers.append(try await StandIn.start(number % 2 == 0 ? .http1 : .http2) { _ in .answer(201) })
+        }
+        sender.client.submit((0..<160).map { servers[Int($0 % 8)].request($0) })
+        let answers = await sender.answers(160)
+        #expect(answers.allSatisfy { $0.result.status == 201 })
+        #expect(servers.allSatisfy { $0.seen.requests.count == 20 })
     }
 
     @Test("past the bound of those that wait fail at once")

@@ -27,10 +27,10 @@ final class Sender: Sendable {
     /// All answers so far, in the order in which they came.
     var all: [PushHTTPAnswer] { box.answers.withLock { $0 } }
 
-    /// Waits until there are `count` answers in all.
+    /// Waits until there are `count` answers in all, or until the test has taken too long.
     func answers(_ count: Int) async -> [PushHTTPAnswer] {
         var iterator = news.makeAsyncIterator()
-        while all.count < count { await iterator.next() }
+        while all.count < count, await iterator.next() != nil {}
         return all
     }
 

@@ -19,9 +19,9 @@ struct ReceivedRequest: Sendable {
 
 /// What the stand-in does with a request.
 enum Reply: Sendable {
-    /// `interim`: whether an answer 103 goes before.
+    /// `interim`: whether an answer 103 goes before. `isCut`: whether the answer's end never comes.
     case answer(
-        Int, fields: [(String, String)] = [], body: [UInt8] = [], interim: Bool = false)
+        Int, fields: [(String, String)] = [], body: [UInt8] = [], interim: Bool = false, isCut: Bool = false)
     case silence
     /// Closes the connection with a reset.
     case reset
