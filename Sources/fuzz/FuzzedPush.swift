@@ -66,7 +66,7 @@ enum FuzzedPush {
         let project = ProjectNumber(5)
         if let web = try? composer.web(event, project: project) {
             precondition(web.payload.count <= WebPushEncryption.plaintextBytesMax)
-            precondition(WebPushMessage.isTopic(web.topic.utf8) || web.topic.isEmpty)
+            precondition(WebPushMessage.isTopic(web.topic.utf8))
         }
         if let apns = try? composer.apns(event, project: project, fid: "f") {
             precondition(apns.payload.count <= apns.pushType.payloadMax)

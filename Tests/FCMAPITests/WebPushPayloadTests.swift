@@ -164,7 +164,10 @@ struct WebPushPayloadTests {
 
     @Test("is refused with the reason where the stored event is none")
     func malformed() {
-        for event in ["", "[]", "{", "{}", #"{"messageId":1,"from":"a","sentTime":1}"#, "null"] {
+        for event in [
+            "", "[]", "{", "{}", #"{"messageId":1,"from":"a","sentTime":1}"#, "null",
+            #"{"messageId":"a b","from":"a","sentTime":1}"#,
+        ] {
             #expect(throws: PushContentError.self) {
                 try composed.composer.web(Array(event.utf8), project: ProjectNumber(1))
             }

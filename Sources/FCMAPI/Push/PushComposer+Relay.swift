@@ -13,15 +13,11 @@ extension PushComposer {
     /// The topic's name stands in the data under `tidecast_topic`, unless the data would be too long with it.
     /// `ttlSeconds`: what is left of the message's time to live on Android.
     public func relay(
-        _ event: [UInt8], token: String, ttlSeconds: Int, validateOnly: Bool = false
+        _ event: [UInt8], token: String, ttlSeconds: Int
     ) throws(PushContentError) -> [UInt8] {
         let event = try read(event)
         var out = JSONWriter(capacity: 1024)
         out.beginObject()
-        if validateOnly {
-            out.key("validate_only")
-            out.bool(true)
-        }
         out.key("message")
         out.beginObject()
         out.field("token", token)
