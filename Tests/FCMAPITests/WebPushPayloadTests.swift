@@ -61,7 +61,8 @@ struct WebPushPayloadTests {
             ),
             (
                 #"{"topic":"a","notification":{"title":"t"},"webpush":{"fcm_options":"#
-                    + #"{"link":"https://a.b/c","analytics_label":"l"}},"fcm_options":{"analytics_label":"m"}}"#,
+                    + #"{"link":"https://a.b/c","analytics_label":"l"}},"#
+                    + #""fcm_options":{"analytics_label":"m"}}"#,
                 #"{"fcmMessageId":"ID","fcmOptions":{"analytics_label":"l","link":"https://a.b/c"},"#
                     + #""from":"/topics/a","notification":{"click_action":"https://a.b/c","title":"t"},"#
                     + #""priority":"normal"}"#

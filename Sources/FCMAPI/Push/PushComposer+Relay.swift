@@ -28,12 +28,12 @@ extension PushComposer {
             out.key(name)
             out.value(value)
         }
-        if let web = event.value["webpush"] { writeBlock("webpush", web, topic, ttl: nil, to: &out) }
+        if let web = event.value["webpush"] { writeBlock("webpush", web, topic: topic, ttl: nil, to: &out) }
         // FCM takes one of the two blocks, and the time to live needs one.
         let second = event.value["androidV2"]
         let ttl = "\(max(0, min(ttlSeconds, PushComposer.ttlSecondsDefault)))s"
         writeBlock(
-            second == nil ? "android" : "androidV2", second ?? event.value["android"], topic, ttl: ttl,
+            second == nil ? "android" : "androidV2", second ?? event.value["android"], topic: topic, ttl: ttl,
             to: &out)
         out.endObject()
         out.endObject()
@@ -42,7 +42,7 @@ extension PushComposer {
 
     /// Data of a platform replaces the message's data at FCM, so it gets the topic too.
     private func writeBlock(
-        _ name: StaticString, _ block: JSONValue?, _ topic: [UInt8]?, ttl: String?, to out: inout JSONWriter
+        _ name: StaticString, _ block: JSONValue?, topic: [UInt8]?, ttl: String?, to out: inout JSONWriter
     ) {
         out.key(name)
         out.beginObject()
