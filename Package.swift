@@ -118,7 +118,7 @@ let worlds: [Target] = [
     .floor(
         "Node",
         on: [
-            "Model", "HTTPMessages", "RegistrationIDs", "Journal", "Credentials", "Quotas",
+            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Journal", "Credentials", "Quotas",
             "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
             "Ownership",
             "NodeCore", "PeerLink", "PostgresEngine",
