@@ -246,7 +246,8 @@ let tests: [Target] = [
     .tests(
         of: "Node",
         with: [
-            "Model", "MemoryEngine", "Catalog", .product(name: "Logging", package: "swift-log"),
+            "Model", "MemoryEngine", "PushMessages", "Credentials", "FCMAPI", "Catalog",
+            .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(

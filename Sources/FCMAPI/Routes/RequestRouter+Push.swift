@@ -91,17 +91,25 @@ extension RequestRouter {
             throw .invalid(
                 "ca", "The certificates have more than \(WebPushSettings.authorityBytesMax >> 10) KiB.")
         }
-        guard text.isEmpty || RequestRouter.hasCertificate(text) else {
-            throw .invalid("ca", "The file has no certificate in PEM.")
+        guard text.isEmpty || RequestRouter.hasCertificates(text) else {
+            throw .invalid("ca", "The text is no list of certificates in PEM.")
         }
         return Array(text.utf8)
     }
 
-    private static func hasCertificate(_ pem: String) -> Bool {
+    /// Whether the text has certificates, and none of them is damaged.
+    private static func hasCertificates(_ pem: String) -> Bool {
         defer { ERR_clear_error() }
-        guard let found = Crypto.read(pem, { PEM_read_bio_X509($0, nil, nil, nil) }) else { return false }
-        X509_free(found)
-        return true
+        var count = 0
+        _ = Crypto.read(pem) { bio in
+            while let found = PEM_read_bio_X509(bio, nil, nil, nil) {
+                X509_free(found)
+                count += 1
+            }
+            return nil
+        }
+        // At the end of the text libcrypto finds no further beginning.
+        return count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE
     }
 
     // MARK: For pages
