@@ -179,9 +179,8 @@ let fuzzers: [Target] =
         .executableTarget(
             name: "fuzz",
             dependencies: [
-                "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "Journal", "Partitions", "Membership",
-                "Ownership", "Routing",
-                "FCMAPI", "Edge", "PeerLink",
+                "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "PushMessages", "Journal", "Partitions",
+                "Membership", "Ownership", "Routing", "FCMAPI", "Edge", "PeerLink",
             ] + nio(),
             swiftSettings: settings)
     ] : []

@@ -31,7 +31,7 @@ enum Targets {
     static func run(_ input: UnsafeBufferPointer<UInt8>) {
         guard let choice = input.first else { return }
         let bytes = Array(input.dropFirst())
-        switch choice % 12 {
+        switch choice % 13 {
         case 0: route(.post, "/v1/projects/p/messages:send", body: bytes)
         case 1: _ = try? Condition.parse(bytes)
         case 2: _ = api.keys.decipher(bytes)
@@ -48,7 +48,8 @@ enum Targets {
             LZ4.unpackWithLength(bytes, max: 1 << 20).map(peer)
         case 9: _ = Ownership.NodeInfo(decoding: bytes)
         case 10: FuzzedSession.run(bytes)
-        default: FuzzedFrames.run(bytes)
+        case 11: FuzzedFrames.run(bytes)
+        default: FuzzedPush.run(bytes)
         }
     }
 
@@ -81,8 +82,9 @@ enum Targets {
         var fields = HTTPFields()
         fields.append(name: "authorization".utf8, value: "Bearer owner".utf8)
         let request = HTTPRequest(method: method, target: Array(path.utf8), fields: fields, body: body)
-        _ = api.route(
+        let action = api.route(
             request, isAdmin: false, now: WallTime(milliseconds: 1), id: MessageID(time: 1, random: 1))
+        if case .operation(.send(let send), _) = action { FuzzedPush.compose(send.message.event) }
     }
 
     private final class Proofs: DeviceMACMaker {

@@ -32,8 +32,9 @@ struct APNsPayloadTests {
             (
                 #"{"topic":"a","notification":{"title":"t","image":"i"},"apns":{"payload":{"aps":"#
                     + #"{"sound":"s"}}}}"#,
-                #"{"aps":{"alert":{"title":"t"},"mutable-content":1,"sound":"s"},"fcm_options":{"image":"i"},"#
-                    + #""from":"/topics/a","gcm.message_id":"ID","google.c.a.e":"1","google.c.sender.id":"5"}"#
+                #"{"aps":{"alert":{"title":"t"},"mutable-content":1,"sound":"s"},"#
+                    + #""fcm_options":{"image":"i"},"from":"/topics/a","gcm.message_id":"ID","#
+                    + #""google.c.a.e":"1","google.c.sender.id":"5"}"#
             ),
             (
                 #"{"topic":"a","data":{"k":"data","j":"data"},"apns":{"payload":{"k":"apns","aps":{}},"#
@@ -74,7 +75,8 @@ struct APNsPayloadTests {
             (#"{"topic":"a","apns":{"headers":{"apns-priority":"1"}}}"#, .background, 1),
             (#"{"topic":"a","apns":{"headers":{"apns-priority":"7"}}}"#, .background, 5),
             (
-                #"{"topic":"a","notification":{"title":"t"},"apns":{"headers":{"apns-push-type":"background"}}}"#,
+                #"{"topic":"a","notification":{"title":"t"},"apns":{"headers":"#
+                    + #"{"apns-push-type":"background"}}}"#,
                 .background, 5
             ),
             (#"{"topic":"a","apns":{"headers":{"apns-push-type":"voip"}}}"#, .voip, 10),
@@ -117,8 +119,8 @@ struct APNsPayloadTests {
     @Test("of a live activity has the payload only, the activity's token, and the push type")
     func liveActivity() throws {
         let apns = try composed.apns(
-            #"{"topic":"a","notification":{"title":"t"},"data":{"k":"v"},"apns":{"live_activity_token":"00FFab","#
-                + #""payload":{"aps":{"event":"update"}}}}"#)
+            #"{"topic":"a","notification":{"title":"t"},"data":{"k":"v"},"apns":"#
+                + #"{"live_activity_token":"00FFab","payload":{"aps":{"event":"update"}}}}"#)
         #expect(apns.pushType == .liveactivity && apns.liveActivityToken == "00ffab")
         #expect(String(decoding: apns.payload, as: UTF8.self) == #"{"aps":{"event":"update"}}"#)
         let address = APNsAddress(isSandbox: false, bundleID: "org.a", token: [1, 2])

@@ -61,7 +61,8 @@ struct WebPushPayloadTests {
             ),
             (
                 #"{"topic":"a","notification":{"title":"t"},"webpush":{"fcm_options":"#
-                    + #"{"link":"https://a.b/c","analytics_label":"l"}},"fcm_options":{"analytics_label":"m"}}"#,
+                    + #"{"link":"https://a.b/c","analytics_label":"l"}},"#
+                    + #""fcm_options":{"analytics_label":"m"}}"#,
                 #"{"fcmMessageId":"ID","fcmOptions":{"analytics_label":"l","link":"https://a.b/c"},"#
                     + #""from":"/topics/a","notification":{"click_action":"https://a.b/c","title":"t"},"#
                     + #""priority":"normal"}"#
@@ -164,7 +165,10 @@ struct WebPushPayloadTests {
 
     @Test("is refused with the reason where the stored event is none")
     func malformed() {
-        for event in ["", "[]", "{", "{}", #"{"messageId":1,"from":"a","sentTime":1}"#, "null"] {
+        for event in [
+            "", "[]", "{", "{}", #"{"messageId":1,"from":"a","sentTime":1}"#, "null",
+            #"{"messageId":"a b","from":"a","sentTime":1}"#,
+        ] {
             #expect(throws: PushContentError.self) {
                 try composed.composer.web(Array(event.utf8), project: ProjectNumber(1))
             }

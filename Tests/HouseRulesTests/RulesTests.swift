@@ -49,7 +49,9 @@ import Testing
         #expect(Set(RulesTests.planted.keys) == Set(Rule.all.map(\.name)))
         for (name, text) in RulesTests.planted {
             for module in Rule.core
-            where name != Rule.ciphers.name || !["RegistrationIDs", "FCMAPI"].contains(module) {
+            where name != Rule.ciphers.name
+                || !["RegistrationIDs", "PushMessages", "FCMAPI"].contains(module)
+            {
                 let file = SourceFile(path: "Sources/\(module)/A.swift", text: text)
                 let violations = Rule.all.flatMap { rule in
                     rule.violations(in: file).map { (rule: rule.name, text: $0.description) }
@@ -69,10 +71,11 @@ import Testing
         #expect(RulesTests.lines(.imports, "Sources/Model/A.swift", text) == [])
     }
 
-    @Test("ciphers are for registration ids and FCMAPI")
+    @Test("ciphers are for registration ids, push messages and FCMAPI")
     func ciphers() {
         #expect(RulesTests.lines(.ciphers, "Sources/Partitions/A.swift", "import COpenSSL") == [1])
         #expect(RulesTests.lines(.ciphers, "Sources/RegistrationIDs/A.swift", "import COpenSSL") == [])
+        #expect(RulesTests.lines(.ciphers, "Sources/PushMessages/A.swift", "import COpenSSL") == [])
         #expect(RulesTests.lines(.ciphers, "Sources/FCMAPI/A.swift", "import COpenSSL") == [])
     }
 

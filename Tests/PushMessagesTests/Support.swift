@@ -31,7 +31,8 @@ struct Receiver {
         try #require(body.count >= 86 + 17 && Array(body[16..<21]) == [0, 0, 16, 0, 65])
         let sender = Array(body[21..<86])
         let keys = try RecordKeys(
-            shared: try key.agree(with: sender), auth: auth, receiver: key.publicBytes, sender: sender,
+            shared: try key.agree(with: P256Point(sender)), auth: auth, receiver: key.publicBytes,
+            sender: sender,
             salt: Array(body[..<16]))
         return AESGCM.opened(Array(body[86...]), key: keys.contentKey, nonce: keys.nonce)
     }

@@ -13,15 +13,11 @@ extension PushComposer {
     /// The topic's name stands in the data under `tidecast_topic`, unless the data would be too long with it.
     /// `ttlSeconds`: what is left of the message's time to live on Android.
     public func relay(
-        _ event: [UInt8], token: String, ttlSeconds: Int, validateOnly: Bool = false
+        _ event: [UInt8], token: String, ttlSeconds: Int
     ) throws(PushContentError) -> [UInt8] {
         let event = try read(event)
         var out = JSONWriter(capacity: 1024)
         out.beginObject()
-        if validateOnly {
-            out.key("validate_only")
-            out.bool(true)
-        }
         out.key("message")
         out.beginObject()
         out.field("token", token)
@@ -32,12 +28,12 @@ extension PushComposer {
             out.key(name)
             out.value(value)
         }
-        if let web = event.value["webpush"] { writeBlock("webpush", web, topic, ttl: nil, to: &out) }
+        if let web = event.value["webpush"] { writeBlock("webpush", web, topic: topic, ttl: nil, to: &out) }
         // FCM takes one of the two blocks, and the time to live needs one.
         let second = event.value["androidV2"]
         let ttl = "\(max(0, min(ttlSeconds, PushComposer.ttlSecondsDefault)))s"
         writeBlock(
-            second == nil ? "android" : "androidV2", second ?? event.value["android"], topic, ttl: ttl,
+            second == nil ? "android" : "androidV2", second ?? event.value["android"], topic: topic, ttl: ttl,
             to: &out)
         out.endObject()
         out.endObject()
@@ -46,7 +42,7 @@ extension PushComposer {
 
     /// Data of a platform replaces the message's data at FCM, so it gets the topic too.
     private func writeBlock(
-        _ name: StaticString, _ block: JSONValue?, _ topic: [UInt8]?, ttl: String?, to out: inout JSONWriter
+        _ name: StaticString, _ block: JSONValue?, topic: [UInt8]?, ttl: String?, to out: inout JSONWriter
     ) {
         out.key(name)
         out.beginObject()

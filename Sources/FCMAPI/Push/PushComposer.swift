@@ -55,9 +55,9 @@ public final class PushComposer {
 
         init(_ value: JSONValue) throws(PushContentError) {
             guard value.kind == .object else { throw .malformed("no object") }
-            guard let id = value["messageId"], id.kind == .string, let from = value["from"],
-                from.kind == .string, let sent = value["sentTime"]?.integer
-            else { throw .malformed("messageId, from or sentTime is missing") }
+            guard let id = value["messageId"], let text = id.string, WebPushMessage.isTopic(text),
+                let from = value["from"], from.kind == .string, let sent = value["sentTime"]?.integer
+            else { throw .malformed("messageId, from or sentTime is missing or wrong") }
             self.value = value
             self.id = id
             self.from = from

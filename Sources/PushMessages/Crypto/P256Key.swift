@@ -114,18 +114,14 @@ public final class P256Key: @unchecked Sendable {
 
     /// The X coordinate of this private key times the peer's point: 32 bytes (SEC 1 §3.3.1).
     ///
-    /// `point` must be on the curve. P-256 has the cofactor 1, so that each such point is in the group, and
+    /// The point is on the curve, and P-256 has the cofactor 1, so that each such point is in the group:
     /// libcrypto's longer check would only multiply once more.
-    func agree(with point: [UInt8]) throws(PushCryptoError) -> [UInt8] {
-        guard let peer = tidecast_P256_public(point, point.count) else {
-            throw .p256dh("the point is not on P-256")
-        }
-        defer { EVP_PKEY_free(peer) }
+    func agree(with point: P256Point) throws(PushCryptoError) -> [UInt8] {
         guard let context = EVP_PKEY_CTX_new(pair, nil) else { throw .library("agree on a key") }
         defer { EVP_PKEY_CTX_free(context) }
         var shared = [UInt8](repeating: 0, count: 32)
         var count = shared.count
-        guard EVP_PKEY_derive_init(context) == 1, EVP_PKEY_derive_set_peer_ex(context, peer, 0) == 1,
+        guard EVP_PKEY_derive_init(context) == 1, EVP_PKEY_derive_set_peer_ex(context, point.key, 0) == 1,
             EVP_PKEY_derive(context, &shared, &count) == 1, count == 32
         else { throw .library("agree on a key") }
         return shared

@@ -1,6 +1,6 @@
 import Model
 
-/// The answers of FCM's `messages:send` to a server that relays (FCM, "ErrorCode"; Google API errors, AIP-193).
+/// The answers of FCM's `messages:send` to a server that relays (FCM, "ErrorCode"; Google's AIP-193).
 public enum FCMAnswer {
     public struct Verdict: Hashable, Sendable {
         public var outcome: PushOutcome

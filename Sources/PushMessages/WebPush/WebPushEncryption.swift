@@ -31,7 +31,7 @@ public enum WebPushEncryption {
         }
         precondition(salt.count == saltCount, "a salt has 16 bytes")
         let keys = try RecordKeys(
-            shared: try key.agree(with: receiver.p256dh), auth: receiver.auth, receiver: receiver.p256dh,
+            shared: try key.agree(with: receiver.point), auth: receiver.auth, receiver: receiver.p256dh,
             sender: key.publicBytes, salt: salt)
         var record = plaintext
         // 2 ends the last record (RFC 8188 §2), and zeros pad.
