@@ -120,7 +120,7 @@ let worlds: [Target] = [
     .floor(
         "Node",
         on: [
-            "Model", "HTTPMessages", "RegistrationIDs", "Journal", "Credentials", "Quotas",
+            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Journal", "Credentials", "Quotas",
             "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
             "Ownership",
             "NodeCore", "PeerLink", "PostgresEngine",
@@ -248,7 +248,8 @@ let tests: [Target] = [
     .tests(
         of: "Node",
         with: [
-            "Model", "MemoryEngine", "Catalog", .product(name: "Logging", package: "swift-log"),
+            "Model", "MemoryEngine", "PushMessages", "Credentials", "FCMAPI", "Catalog",
+            .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),

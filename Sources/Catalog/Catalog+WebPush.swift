@@ -31,7 +31,8 @@ extension Catalog.Contents {
         return true
     }
 
-    /// Leaves out the settings of projects that a former build has deleted. No later project has their number.
+    /// Leaves out the settings of projects that a former build has deleted. No later project gets a number
+    /// again.
     mutating func mergeWebPush() {
         webPush = webPush.filter { directory.byNumber[$0.key] != nil }
         for (project, settings) in webPush { directory.webPush[project] = WebPushProject(settings) }

@@ -67,6 +67,7 @@ public enum AdminRequest: Sendable {
     /// The newest entries of the audit log, at most so many.
     case audit(Int)
     case setQuota(Project, [String: UInt64])
+    case push(PushRequest)
     /// How the node sees its cluster.
     case cluster
     /// The node of this name must leave in order and stay out; `force`: also where it is the last shard.
@@ -200,7 +201,7 @@ public final class API {
             if let refused = router.refused(error) { refusedOperator = refused }
             if isIID { return .respond(error.iidResponse()) }
             var response = error.response(retryAfter: error.quota != nil)
-            if router.target.matches(3, "registrations") || router.target.matches(3, "installations") {
+            if router.target.isForPages {
                 response.fields.append(API.anyOrigin)
             }
             return .respond(response)

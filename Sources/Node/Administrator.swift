@@ -21,6 +21,8 @@ final class Administrator: Sendable {
     private let map: NodeMap
     let defaultTokenURI: String
     let vault: Vault
+    /// What the node needs to push for each project. Any thread may read it.
+    let webPush: WebPushSenders
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
     private let certificates: Mutex<CertificateKeeper?> = Mutex(nil)
 
@@ -29,6 +31,7 @@ final class Administrator: Sendable {
     ) {
         self.map = map
         vault = contents.vault
+        webPush = WebPushSenders(contents.webPush)
         self.contents = Mutex(contents)
         self.engine = engine
         self.defaultTokenURI = defaultTokenURI
@@ -101,6 +104,7 @@ final class Administrator: Sendable {
                 return
             }
             contents = next
+            webPush.update(next.webPush)
             // Posted inside the lock, so that every loop hears the newest catalog last.
             for box in boxes { box.run { $0.apply(next) } }
             certificates.withLock { $0?.change(secret: next.signingKeys.newest) }
@@ -185,6 +189,7 @@ final class Administrator: Sendable {
         case .audit(let limit): audit(limit, on: loop, finish)
         case .serverKeys(let wanted): serverKeys(wanted, on: loop, for: work, finish)
         case .credentials(let wanted): credentials(wanted, on: loop, for: work, finish)
+        case .push(let wanted): push(wanted, on: loop, for: work, finish)
         case .setQuota(let project, let changes):
             change(
                 on: loop, for: work,

@@ -33,7 +33,8 @@ import Testing
     @Test(
         "has the origin of its endpoint",
         arguments: [
-            ("https://a.example/b/c", "https://a.example"), ("https://a.example:8443/", "https://a.example:8443"),
+            ("https://a.example/b/c", "https://a.example"),
+            ("https://a.example:8443/", "https://a.example:8443"),
             ("https://a.example?b=/c", "https://a.example"), ("https://a.example", "https://a.example"),
             ("https://[fd00:0:0:0:0:0:0:1]:8443/x", "https://[fd00:0:0:0:0:0:0:1]:8443"),
         ])

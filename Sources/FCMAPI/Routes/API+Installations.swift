@@ -66,6 +66,9 @@ extension API {
             out.field("bundleId", address.bundleID)
             out.field("environment", address.isSandbox ? "SANDBOX" : "PROD")
         }
+        if stored.transport.kind == .web, let origin = WebAddress.origin(ofPacked: stored.transport.address) {
+            out.field("service", Array(origin))
+        }
     }
 
     private static func word(_ kind: Transport.Kind) -> String {

@@ -15,6 +15,7 @@ extension AdminRequest {
                 ([project.id] + limits.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" })
                     .joined(separator: " ")
             )
+        case .push(let wanted): wanted.change
         case .drain(let node, let force): ("cluster.drain", force ? "\(node), forced" : node)
         case .uncordon(let node): ("cluster.uncordon", node)
         case .credentials(let wanted): wanted.change

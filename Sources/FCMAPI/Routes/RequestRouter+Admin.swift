@@ -68,6 +68,7 @@ extension RequestRouter {
         }
         guard let project = api.directory.project(name) else { throw .projectUnknown }
         if count == 3, request.method == .delete { return .admin(.deleteProject(project)) }
+        if target.matches(3, "push") { return .admin(.push(try push(of: project))) }
         guard count == 4 else { throw .notFoundHere }
         if target.matches(3, "keys"), request.method == .post {
             return .admin(.credentials(try newCredential(in: project)))

@@ -24,6 +24,14 @@ extension RequestRouter {
         return (token, device)
     }
 
+    /// Whether the request has the auth token of an installation as the web SDK writes it: `FIS TOKEN`. That
+    /// SDK deletes its registration and makes another one under the same token, for example when the page has
+    /// another key. So only the address ends, and the device stays.
+    var isWebInstallation: Bool {
+        guard let text = request.fields["x-goog-firebase-installations-auth"] else { return false }
+        return text.starts(with: "FIS ".utf8) && installation != nil
+    }
+
     static let noInstallation = APIError(
         status: .unauthenticated,
         message: "The installation's auth token is missing, too old or not from this server.")
@@ -98,10 +106,17 @@ extension RequestRouter {
         guard installation.device.project == project.number else { throw .permissionDenied }
         let form = ResponseForm(
             kind: .upsert(token: installation.token.registrationToken), project: project)
-        let transport = request.body.isEmpty ? nil : try TransportReader().read(try json())
-        guard let transport else { return .operation(.device(installation.device, by: .backend), form) }
+        guard let transport = try transport(in: project) else {
+            return .operation(.device(installation.device, by: .backend), form)
+        }
         if let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
         return .operation(.setTransport(installation.device, by: .backend, transport), form)
+    }
+
+    /// The address at a push service in the body; `nil` where the body is empty or has none.
+    func transport(in project: Project) throws(APIError) -> Transport? {
+        guard !request.body.isEmpty else { return nil }
+        return try TransportReader(project: api.directory.webPush[project.number]).read(try json())
     }
 
     func patchRegistration(_ name: String) throws(APIError) -> APIAction {

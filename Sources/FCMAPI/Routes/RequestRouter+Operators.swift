@@ -14,7 +14,7 @@ extension RequestRouter {
         guard target.matches(0, "admin") else { return .operate }
         if target.matches(1, "cluster") { return .operate }
         // Below /admin/projects, `operate` may change a project's quotas and subscriptions. Making and
-        // deleting projects, and making keys, needs `admin`.
+        // deleting projects, making keys, and settings of push services need `admin`.
         return target.matches(1, "projects") && target.count == 4 && !target.matches(3, "keys")
             ? .operate : .admin
     }

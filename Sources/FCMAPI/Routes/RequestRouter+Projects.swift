@@ -16,6 +16,7 @@ extension RequestRouter {
             return try with(try authorized(name)) { .node(.quotas($0)) }
         }
         if target.matches(3, "topics"), count <= 5, request.method == .get { return try topics(name) }
+        if count == 4, target.matches(3, "webPushKey"), request.method == .get { return try webPushKey(name) }
         throw .notFoundHere
     }
 
@@ -106,7 +107,7 @@ extension RequestRouter {
             throw RequestRouter.noInstallation
         }
         try mayRegister(in: project)
-        if !request.body.isEmpty, try TransportReader().read(try json()) != nil {
+        if try transport(in: project) != nil {
             throw RequestRouter.noInstallation
         }
         return .operation(.register(project: project.number), ResponseForm(kind: .register, project: project))
@@ -180,7 +181,11 @@ extension RequestRouter {
         let project = try known(name)
         let device = try registration(try segment(4), in: project, field: "name")
         let caller = try caller(project, device)
-        return .operation(.unregister(device, by: caller), ResponseForm(kind: .done, project: project))
+        let form = ResponseForm(kind: .done, project: project)
+        if principal == nil, isWebInstallation {
+            return .operation(.endTransport(device, by: caller, .web), form)
+        }
+        return .operation(.unregister(device, by: caller), form)
     }
 
     private func listen(_ name: String) throws(APIError) -> APIAction {

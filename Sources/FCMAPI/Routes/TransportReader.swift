@@ -1,20 +1,20 @@
 import Model
 
-/// Reads the transport in the body of a registration: `{"ios": {…}, "fcm_sdk_version": …}`.
+/// Reads the transport in the body of a registration: `{"ios": {…}}` or `{"web": {…}}`.
 ///
 /// Source: fcmregistrations.googleapis.com v1. Fields without a meaning for the server are passed over,
 /// because newer SDKs add some.
 struct TransportReader {
+    /// `nil` where the project has no Web Push.
+    let project: WebPushProject?
+
     /// `nil` where the body names no push service.
     func read(_ body: JSONValue) throws(APIError) -> Transport? {
         guard body.kind == .object else { throw .badJSON("The body must be an object.") }
         var found: Transport?
         try body.forEachUniqueField { (name, value) throws(APIError) in
-            if Schema.equal(name, "ios") { found = try apns(value) }
-            if Schema.equal(name, "web"), value.kind != .null {
-                throw .invalid(
-                    "web", "The project has no key for Web Push, so that the server cannot push to browsers.")
-            }
+            if Schema.equal(name, "ios") { found = try apns(value) ?? found }
+            if Schema.equal(name, "web") { found = try web(value) ?? found }
         }
         return found
     }
@@ -42,7 +42,7 @@ struct TransportReader {
         return Transport(kind: .apns, address: address.packed)
     }
 
-    private func text(_ value: JSONValue, _ field: String) throws(APIError) -> String {
+    func text(_ value: JSONValue, _ field: String) throws(APIError) -> String {
         guard let text = value.text else { throw .type(field, "TYPE_STRING", value: value) }
         return text
     }

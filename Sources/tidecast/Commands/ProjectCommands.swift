@@ -4,8 +4,8 @@ import Foundation
 
 struct Project: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make and change projects, their keys and quotas.",
-        subcommands: [Create.self, List.self, Delete.self, Quota.self, Key.self])
+        abstract: "Make and change projects, their keys, quotas and push services.",
+        subcommands: [Create.self, List.self, Delete.self, Quota.self, Key.self, Push.self])
 
     struct Create: ParsableCommand {
         static let configuration = CommandConfiguration(

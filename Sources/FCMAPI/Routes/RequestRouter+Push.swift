@@ -1,0 +1,205 @@
+import COpenSSL
+import Credentials
+import HTTPMessages
+import Model
+import PushMessages
+
+/// An operator's request about a project's push services.
+public enum PushRequest: Sendable {
+    case show(Project)
+    case setWeb(Project, WebPushChange)
+    case switchOffWeb(Project)
+}
+
+/// A change of a project's settings for Web Push. `nil` leaves a setting as it is.
+public struct WebPushChange: Sendable {
+    public var subject: String?
+    /// All listed push services; empty: none.
+    public var hosts: [String]?
+    /// Certificate authorities, PEM; empty: the system's.
+    public var authority: [UInt8]?
+    public var wantsNewKey = false
+}
+
+extension Target {
+    /// Whether a page of any origin may read the errors of this path.
+    var isForPages: Bool {
+        matches(3, "registrations") || matches(3, "installations") || matches(3, "webPushKey")
+    }
+}
+
+// /admin/projects/{project}/push, and /v1/projects/{project}/webPushKey.
+
+extension RequestRouter {
+    /// `GET …/push`, `POST …/push/web` and `DELETE …/push/web`.
+    func push(of project: Project) throws(APIError) -> PushRequest {
+        if target.count == 4, request.method == .get { return .show(project) }
+        guard target.count == 5, target.matches(4, "web") else { throw .notFoundHere }
+        switch request.method {
+        case .post: return .setWeb(project, try webPushChange())
+        case .delete: return .switchOffWeb(project)
+        default: throw .notFoundHere
+        }
+    }
+
+    private func webPushChange() throws(APIError) -> WebPushChange {
+        var change = WebPushChange()
+        try json().forEachUniqueField { (name, value) throws(APIError) in
+            if Schema.equal(name, "subject") {
+                change.subject = try subject(value)
+            } else if Schema.equal(name, "allowHosts") {
+                change.hosts = try hosts(value)
+            } else if Schema.equal(name, "ca") {
+                change.authority = try authority(value)
+            } else if Schema.equal(name, "newKey") {
+                guard let wanted = value.bool else { throw .type("newKey", "TYPE_BOOL", value: value) }
+                change.wantsNewKey = wanted
+            } else {
+                throw .unknownField(String(decoding: name, as: UTF8.self), at: "")
+            }
+        }
+        return change
+    }
+
+    private func subject(_ value: JSONValue) throws(APIError) -> String {
+        guard let text = value.text else { throw .type("subject", "TYPE_STRING", value: value) }
+        if let reason = VAPID.check(subject: text) { throw .invalid("subject", reason) }
+        return text
+    }
+
+    private func hosts(_ value: JSONValue) throws(APIError) -> [String] {
+        guard value.kind == .array else { throw .type("allowHosts", "LIST", value: value) }
+        var hosts: [String] = []
+        try value.forEachElement { (_, value) throws(APIError) in
+            guard let host = value.text else { throw .type("allowHosts", "TYPE_STRING", value: value) }
+            guard host.utf8.count <= WebPushSettings.hostBytesMax else {
+                throw .invalid(
+                    "allowHosts", "A host has at most \(WebPushSettings.hostBytesMax) bytes.")
+            }
+            if let reason = EndpointPolicy.check(listed: host) { throw .invalid("allowHosts", reason) }
+            if !hosts.contains(host) { hosts.append(host) }
+        }
+        guard hosts.count <= WebPushSettings.hostsMax else {
+            throw .invalid("allowHosts", "There are more than \(WebPushSettings.hostsMax) hosts.")
+        }
+        return hosts
+    }
+
+    private func authority(_ value: JSONValue) throws(APIError) -> [UInt8] {
+        guard let text = value.text else { throw .type("ca", "TYPE_STRING", value: value) }
+        guard text.utf8.count <= WebPushSettings.authorityBytesMax else {
+            throw .invalid(
+                "ca", "The certificates have more than \(WebPushSettings.authorityBytesMax >> 10) KiB.")
+        }
+        guard text.isEmpty || RequestRouter.hasCertificates(text) else {
+            throw .invalid("ca", "The text is no list of certificates in PEM.")
+        }
+        return Array(text.utf8)
+    }
+
+    /// Whether the text has certificates, and none of them is damaged.
+    private static func hasCertificates(_ pem: String) -> Bool {
+        defer { ERR_clear_error() }
+        var count = 0
+        _ = Crypto.read(pem) { bio in
+            while let found = PEM_read_bio_X509(bio, nil, nil, nil) {
+                X509_free(found)
+                count += 1
+            }
+            return nil
+        }
+        // At the end of the text libcrypto finds no further beginning.
+        return count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE
+    }
+
+    // MARK: For pages
+
+    /// The public key with which a page subscribes, for everybody who has any credential of the project.
+    func webPushKey(_ name: String) throws(APIError) -> APIAction {
+        let project = try known(name)
+        guard mayReadKey(of: project) else {
+            if case .project = principal { throw .permissionDenied }
+            throw APIError(
+                status: .unauthenticated,
+                message: "To read the key for Web Push, send an API key of the project in x-goog-api-key.")
+        }
+        guard let push = api.directory.webPush[project.number], push.isOn else {
+            throw APIError(
+                status: .notFound, message: "The project has no key for Web Push, or Web Push is off.")
+        }
+        var response = APIAnswer.object([("publicKey", .text(push.newest.text))])
+        response.fields.append(API.anyOrigin)
+        return .respond(response)
+    }
+
+    private func mayReadKey(of project: Project) -> Bool {
+        switch principal {
+        case .owner: return true
+        case .operator: return false
+        case .project(let number): return number == project.number
+        case nil:
+            if api.settings.isDev || hasAPIKey(project) { return true }
+            return installation?.device.project == project.number
+        }
+    }
+}
+
+extension PushRequest {
+    /// The audit log's words; `nil` where the request changes nothing.
+    var change: (action: String, subject: String)? {
+        switch self {
+        case .show: return nil
+        case .switchOffWeb(let project): return ("project.push", "\(project.id) web off")
+        case .setWeb(let project, let wanted):
+            var words = ["\(project.id) web on"]
+            if let subject = wanted.subject { words.append("subject \(subject)") }
+            if let hosts = wanted.hosts {
+                words.append(hosts.isEmpty ? "no hosts" : "hosts \(hosts.joined(separator: " "))")
+            }
+            if let authority = wanted.authority {
+                words.append(authority.isEmpty ? "the system's authorities" : "own authorities")
+            }
+            if wanted.wantsNewKey { words.append("a new key") }
+            return ("project.push", words.joined(separator: ", "))
+        }
+    }
+}
+
+/// Answers about a project's push services. None has a private key.
+public enum PushView {
+    /// The answer to `…/push/web`: the key with which pages subscribe from now on.
+    public static func key(_ push: WebPushProject) -> HTTPResponse {
+        APIAnswer.object([("publicKey", .text(push.newest.text))])
+    }
+
+    public static func status(_ project: Project, _ push: WebPushProject?) -> HTTPResponse {
+        var web: [(name: String, value: APIAnswer.Value)] = [
+            ("state", .text(push.map { $0.isOn ? "on" : "off" } ?? "none"))
+        ]
+        if let push {
+            web += [
+                ("publicKey", .text(push.newest.text)), ("subject", .text(push.subject)),
+                ("allowHosts", .list(push.hosts.map { .text($0) })),
+                ("authorities", .text(push.hasAuthority ? "own" : "system")),
+                (
+                    "keys",
+                    .list(
+                        push.keys.map {
+                            .object([
+                                ("publicKey", .text($0.text)),
+                                ("createTime", .text(Timestamp.text($0.created.milliseconds))),
+                            ])
+                        })
+                ),
+            ]
+        }
+        return APIAnswer.object([("project", .text(project.id)), ("web", .object(web))])
+    }
+
+    /// The first settings of a project need a subject.
+    public static let noSubject = APIError.invalid(
+        "subject", "The subject is missing: mailto: or https:, for the people who run a push service."
+    ).response()
+
+    public static let neverOn = APIFailure.precondition("The project has never had Web Push.")
+}

@@ -1,0 +1,70 @@
+import Credentials
+import FCMAPI
+import Model
+import PushMessages
+import Synchronization
+
+/// Everything that the node needs to push for one project's key.
+struct WebPushSender: Sendable {
+    /// The key for which the subscription was made, and the subject.
+    var vapid: VAPID
+    /// The push services that may be called.
+    var policy: EndpointPolicy
+    /// Certificate authorities of these services, PEM; `nil` for the system's.
+    var authority: [UInt8]?
+}
+
+/// The senders of all projects, for any thread.
+///
+/// A reader takes a lock for one look-up. The administrator writes with each new catalog, and computes only
+/// what has changed, because a key costs a multiplication on the curve.
+final class WebPushSenders: Sendable {
+    private struct Entry {
+        var settings: WebPushSettings
+        /// By the id of the key.
+        var senders: [UInt64: WebPushSender]
+    }
+    private let entries: Mutex<[ProjectNumber: Entry]>
+
+    init(_ settings: [ProjectNumber: WebPushSettings]) {
+        entries = Mutex(WebPushSenders.next(settings, after: [:]))
+    }
+
+    /// The sender for a subscription's key, `WebAddress.keyID`. `nil` where the project has no such key, or
+    /// Web Push is off.
+    func sender(_ project: ProjectNumber, key: UInt64) -> WebPushSender? {
+        entries.withLock { $0[project]?.senders[key] }
+    }
+
+    func update(_ settings: [ProjectNumber: WebPushSettings]) {
+        let former = entries.withLock { $0 }
+        guard former.mapValues(\.settings) != settings else { return }
+        let next = WebPushSenders.next(settings, after: former)
+        entries.withLock { $0 = next }
+    }
+
+    private static func next(
+        _ settings: [ProjectNumber: WebPushSettings], after former: [ProjectNumber: Entry]
+    ) -> [ProjectNumber: Entry] {
+        var entries: [ProjectNumber: Entry] = [:]
+        for (project, settings) in settings {
+            if let known = former[project], known.settings == settings {
+                entries[project] = known
+                continue
+            }
+            let policy = EndpointPolicy(listed: settings.hosts)
+            var senders: [UInt64: WebPushSender] = [:]
+            for key in settings.isOn ? settings.keys : [] {
+                // A damaged key cannot sign, and the project's other keys can.
+                guard let pair = try? P256Key(privateBytes: key.privateBytes),
+                    pair.publicBytes == key.publicBytes
+                else { continue }
+                senders[WebPushProject.keyID(key.publicBytes)] = WebPushSender(
+                    vapid: VAPID(key: pair, subject: settings.subject), policy: policy,
+                    authority: settings.authority)
+            }
+            entries[project] = Entry(settings: settings, senders: senders)
+        }
+        return entries
+    }
+}
