@@ -124,7 +124,7 @@ let worlds: [Target] = [
             "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
             "Ownership",
             "NodeCore", "PeerLink", "PostgresEngine",
-            "TLS", "PushMessages", "PushClient",
+            "TLS", "PushClient",
             "SQLiteEngine", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),

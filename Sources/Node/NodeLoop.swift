@@ -78,7 +78,6 @@ final class NodeLoop: @unchecked Sendable {
         api.signingKeys = contents.signingKeys
         api.directory = contents.directory
         api.tokenURIs.formUnion(contents.tokenURIs)
-        pushes.apply(contents.webPush)
         now = Clock.now()
         core.updateCatalog(
             projects: Set(contents.directory.byNumber.keys),

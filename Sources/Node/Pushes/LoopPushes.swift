@@ -1,4 +1,3 @@
-import Credentials
 import FCMAPI
 import Model
 import NodeCore
@@ -9,71 +8,45 @@ import PushMessages
 ///
 /// Confined to one loop. Encryption runs on the client's thread.
 struct LoopPushes {
-    private struct Project {
-        var settings: WebPushSettings
-        var signers: [UInt64: VAPID]
-        var policy: EndpointPolicy
-        var authority: String?
-    }
     private struct TokenKey: Hashable {
-        var key: UInt64
+        var publicKey: [UInt8]
+        var subject: String
         var origin: String
     }
     private static let tokensMax = 4096
 
-    private var projects: [ProjectNumber: Project] = [:]
     private let composer = PushComposer()
     /// The newest message that was composed: a fan-out sends one message to many devices.
     private var last: (event: [UInt8], project: ProjectNumber, message: WebPushMessage)?
     /// A service gets the same token for hours, since some count new tokens.
     private var tokens: [TokenKey: (text: String, expires: Int64)] = [:]
 
-    /// Takes the projects' settings from a catalog.
-    mutating func apply(_ settings: [ProjectNumber: WebPushSettings]) {
-        for number in projects.keys where settings[number] == nil { projects[number] = nil }
-        for (number, next) in settings where projects[number]?.settings != next {
-            projects[number] = LoopPushes.project(next)
-            tokens.removeAll()
-        }
-    }
-
-    private static func project(_ settings: WebPushSettings) -> Project {
-        var signers: [UInt64: VAPID] = [:]
-        for key in settings.keys {
-            // A key that libcrypto does not take signs nothing; its subscriptions are held.
-            guard let pair = try? P256Key(privateBytes: key.privateBytes) else { continue }
-            signers[WebPushProject.keyID(key.publicBytes)] = VAPID(key: pair, subject: settings.subject)
-        }
-        return Project(
-            settings: settings, signers: signers, policy: EndpointPolicy(listed: settings.hosts),
-            authority: settings.authority.map { String(decoding: $0, as: UTF8.self) })
-    }
-
     /// The request for a message, or the outcome where the message cannot go.
     ///
     /// - Parameter isOwner: whether no other node can own the message's partition; asked again just before
     ///   the request leaves.
     mutating func request(
-        _ request: PushRequest, now: WallTime, isOwner: @escaping @Sendable () -> Bool
+        _ request: PushSend, by senders: WebPushSenders, now: WallTime,
+        isOwner: @escaping @Sendable () -> Bool
     ) throws(PushRefusal) -> (request: PushHTTPRequest, host: String) {
         let job = request.job
         guard let address = WebAddress(packed: job.transport.address) else {
             throw PushRefusal(.refusedContent("an address that this build does not know"))
         }
-        guard let project = projects[job.project], project.settings.isOn,
-            let signer = project.signers[address.keyID]
-        else { throw PushRefusal(.credentials("the project has no such key for Web Push")) }
+        guard let sender = senders.sender(job.project, key: address.keyID) else {
+            throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
+        }
         do {
-            let endpoint = try PushEndpoint.parse(address.endpoint, policy: project.policy)
+            let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
             let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)
-            let token = try token(of: signer, address.keyID, origin: endpoint.origin, now: now)
+            let token = try token(of: sender.vapid, origin: endpoint.origin, now: now)
             let message = try composed(job.event, of: job.project)
             let left = Int(clamping: max(0, job.expires.milliseconds - now.milliseconds) / 1000)
             let fields = message.fields(
                 to: endpoint, authorization: token, ttlSeconds: min(left, message.ttlSeconds))
-            let policy = project.policy
+            let policy = sender.policy
             let made = PushHTTPRequest(
-                number: request.number, url: endpoint.url, caPEM: project.authority,
+                number: request.number, url: endpoint.url, caPEM: sender.authority.map { String(decoding: $0, as: UTF8.self) },
                 mayDial: { policy.mayDial($0, for: endpoint) },
                 prepare: {
                     guard isOwner() else { throw LostOwnership() }
@@ -101,13 +74,13 @@ struct LoopPushes {
     }
 
     private mutating func token(
-        of signer: VAPID, _ key: UInt64, origin: String, now: WallTime
+        of vapid: VAPID, origin: String, now: WallTime
     ) throws(PushCryptoError) -> String {
-        let name = TokenKey(key: key, origin: origin)
+        let name = TokenKey(publicKey: vapid.key.publicBytes, subject: vapid.subject, origin: origin)
         let expires = VAPID.expiry(now)
         if let known = tokens[name], known.expires == expires { return known.text }
         if tokens.count >= LoopPushes.tokensMax { tokens.removeAll() }
-        let text = try signer.authorization(origin: origin, now: now)
+        let text = try vapid.authorization(origin: origin, now: now)
         tokens[name] = (text, expires)
         return text
     }
@@ -126,13 +99,14 @@ private struct LostOwnership: Error, CustomStringConvertible {
 
 extension NodeLoop {
     /// Sends a message of the core's sender. The answer comes back as a message to this loop.
-    func push(_ request: PushRequest) {
+    func push(_ request: PushSend) {
         let shared = shared
         let isOwner: @Sendable () -> Bool = {
             !shared.isClustered || Clock.monotonic() < shared.authority
         }
-        do {
-            let made = try pushes.request(request, now: now.wall, isOwner: isOwner)
+        do throws(PushRefusal) {
+            let made = try pushes.request(
+                request, by: shared.administrator.webPush, now: now.wall, isOwner: isOwner)
             shared.pushes.send(made.request, host: made.host, for: number)
         } catch {
             shared.pushes.tell(error.outcome, "")

@@ -19,7 +19,7 @@ public enum LoopEffect: Sendable {
 
     // To push services.
     /// Answered by `.pushed`.
-    case push(PushRequest)
+    case push(PushSend)
 
     // To the engine of the partition's database.
     case open(PartitionID, next: Sequence)

@@ -2,7 +2,7 @@ import Model
 import Partitions
 
 /// A message for a push service, as the shell sends it.
-public struct PushRequest: Sendable {
+public struct PushSend: Sendable {
     /// The sender's number, under which the shell answers.
     public var number: UInt64
     public var job: PushJob
@@ -44,7 +44,7 @@ struct PushSender {
         var name: [UInt8]
     }
     enum Effect {
-        case send(PushRequest)
+        case send(PushSend)
         case report(PartitionID, PushReport)
         case noted(Transport.Kind, PushOutcome)
     }
@@ -195,7 +195,7 @@ struct PushSender {
         underWay[lastNumber] = UnderWay(
             partition: partition, job: job, origin: origin, deadline: now.advanced(by: bounds.answerMax))
         sent.append(lastNumber)
-        effects.append(.send(PushRequest(number: lastNumber, job: job)))
+        effects.append(.send(PushSend(number: lastNumber, job: job)))
     }
 
     // MARK: Messages

@@ -104,7 +104,7 @@ final class SimulatedPushService {
     // MARK: The service
 
     /// A message comes to the service.
-    func receive(_ request: PushRequest, from loop: SimulatedLoop) {
+    func receive(_ request: PushSend, from loop: SimulatedLoop) {
         let delay = world.chance(50) ? world.roll(.seconds(8)) : 2_000_000 + world.roll(60_000_000)
         world.after(delay, .network, process: loop.process) { [unowned self] in
             let outcome = self.outcome(request.job)
