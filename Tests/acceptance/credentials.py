@@ -158,10 +158,10 @@ def keys(one, nodes):
 
 
 def web_push(one, nodes, app):
-    """Settings for Web Push that one node makes, changes and switches off count at the other node."""
+    """A change of the settings for Web Push at a node counts at the other node."""
     def told(node):
         status, body = node.call("GET", "/v1/projects/shop/webPushKey", None, {"x-goog-api-key": app})
-        return body["publicKey"] if status == 200 else status
+        return json.loads(body)["publicKey"] if status == 200 else status
 
     first = one.json("project", "push", "web", "shop", "--subject", "mailto:push@example.com")["publicKey"]
     both(nodes, told, first, "a page gets the key for Web Push from every node")
