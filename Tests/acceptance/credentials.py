@@ -157,6 +157,22 @@ def keys(one, nodes):
     return bearer, old
 
 
+def web_push(one, nodes, app):
+    """A change of the settings for Web Push at a node counts at the other node."""
+    def told(node):
+        status, body = node.call("GET", "/v1/projects/shop/webPushKey", None, {"x-goog-api-key": app})
+        return json.loads(body)["publicKey"] if status == 200 else status
+
+    first = one.json("project", "push", "web", "shop", "--subject", "mailto:push@example.com")["publicKey"]
+    both(nodes, told, first, "a page gets the key for Web Push from every node")
+    second = nodes[1].json("project", "push", "web", "shop", "--new-key")["publicKey"]
+    both(nodes, told, second, "and the new key")
+    keys_of = [key["publicKey"] for key in one.json("project", "push", "status", "shop")["web"]["keys"]]
+    check(keys_of == [second, first], "the former key stays")
+    one.command("project", "push", "off", "shop")
+    both(nodes, told, 404, "until Web Push is off")
+
+
 class Listening:
     """A device's stream."""
 
@@ -289,7 +305,10 @@ class Operators:
                       ["device", "register", "--project", "far"],
                       ["project", "quota", "far", "--fanouts", "9"]):
             self.may_not("read", "with the role operate, and the token has the role read", *words)
+        self.may("read", "project", "push", "status", "far")
         for words in (["key", "revoke", key["id"]], ["project", "delete", "far", "--yes"],
+                      ["project", "push", "web", "far", "--subject", "mailto:push@example.com"],
+                      ["project", "push", "off", "far"],
                       ["key", "rotate", "signing"],
                       ["key", "create", "--kind", "operator", "--role", "admin"],
                       ["key", "create", "far", "--kind", "bearer"]):
@@ -350,6 +369,7 @@ def run(nodes):
     one = nodes[0]
     accounts(one, nodes)
     rotation = Rotation(nodes)
+    web_push(one, nodes, rotation.app)
     revoked, living = keys(one, nodes)
     check(nodes[1].end(signal.SIGKILL) != 0, "a node is killed")
     start(nodes[1:])

@@ -10,7 +10,7 @@ from system.node import making, start
 SECRETS = ("SELECT key, encode(substring(value FROM 9 FOR 2), 'hex') FROM (SELECT key, value FROM"
            " tidecast.key UNION ALL"
            " SELECT key, value FROM tidecast.setting WHERE key IN ('signing-keys', 'token-signing-key',"
-           " 'gossip-key')) AS all_of_them")
+           " 'gossip-key') OR key LIKE 'web-push:%') AS all_of_them")
 
 
 def run(database, nodes):
@@ -45,19 +45,20 @@ def run(database, nodes):
 
     start((one, two))
     device = register(one)
-    check(len(stored()) == 3 and not any(begin == "e501" for begin in stored().values()),
+    push = one.command("project", "push", "web", "demo", "--subject", "mailto:push@example.com")
+    check(len(stored()) == 4 and not any(begin == "e501" for begin in stored().values()),
           f"without a key: {stored()}")
     first, second = key(), key()
     roll(f"plain {first}")
     check("e501" not in stored().values(), "nodes that have the key and do not use it yet")
     roll(first)
-    check(set(stored().values()) == {"e501"} and len(stored()) == 3, f"sealed node by node: {stored()}")
+    check(set(stored().values()) == {"e501"} and len(stored()) == 4, f"sealed node by node: {stored()}")
     sends("sealed")
     refused({}, "was given none: give that key to every node",
             "a node without the key says so, and does not begin")
     refused({"TIDECAST_SECRETS_KEY": second}, "was given only", "nor does one with another key")
     one.command("key", "rotate", "signing")
-    check(set(stored().values()) == {"e501"} and len(stored()) == 4,
+    check(set(stored().values()) == {"e501"} and len(stored()) == 5,
           f"a new signing key is sealed: {stored()}")
     wait(lambda: "signing" in json.dumps(json.loads(two.command("key", "server", "--json"))),
          "the other node reads it")
@@ -65,6 +66,7 @@ def run(database, nodes):
     roll(f"{second},{first}")
     roll(second)
     sends("under the second key")
+    check(two.command("project", "push", "web", "demo") == push, "the key for Web Push is the same")
     refused({"TIDECAST_SECRETS_KEY": first}, "was given only", "the first key opens nothing any more")
     for node in (one, two):
         log = node.log_text()

@@ -110,8 +110,8 @@ def row_64(s):
     s.admin("project", "push", "off", "shop", "web")
     expect(s.call("GET", path).status == 404, "off")
     answer = asked(s, "POST", REGISTRATIONS, token, subscription(key))
-    expect(answer.status == 400 and answer.json["error"]["details"][0]["fieldViolations"][0]["field"] == "web",
-           answer.text)
+    violation = answer.json["error"]["details"][0]["fieldViolations"][0]
+    expect(answer.status == 400 and violation["field"] == "web", answer.text)
     expect(set_web_push(s) == key, "the key stays")
 
 
