@@ -63,7 +63,7 @@ class Shop:
 
     def pushed(self, outcome):
         """How often the service answered so since the server began."""
-        return self.server.metrics().get(f'tidecast_pushes_total{{service="web",outcome="{outcome}"}}', 0)
+        return self.server.metrics().get(f'tidecast_pushes_total{{outcome="{outcome}",service="web"}}', 0)
 
 
 def have(browsers, name):

@@ -30,7 +30,7 @@ extension Project.Push {
         @Flag(help: "List no further push services.") var noAllowHost = false
         @Option(
             name: .customLong("push-ca"),
-            help: "The certificate authorities of the push services, PEM, at most 64 KiB.")
+            help: "The push services' certificate authorities, PEM, at most 64 KiB; with --data also --ca.")
         var authorityFile: String?
         @Flag(name: .customLong("no-push-ca"), help: "Use the system's certificate authorities.")
         var isWithoutAuthority = false
@@ -46,10 +46,15 @@ extension Project.Push {
         }
 
         func run() throws {
+            var connection = connection
+            let unused = connection.takeUnusedAuthority()
+            if unused != nil, authorityFile != nil || isWithoutAuthority {
+                throw ValidationError("Give --push-ca, --no-push-ca or --ca, only one of them.")
+            }
             var body: [String: Any] = [:]
             body["subject"] = subject
             if !allowHost.isEmpty || noAllowHost { body["allowHosts"] = allowHost }
-            if let authorityFile { body["ca"] = try Self.text(in: authorityFile) }
+            if let authorityFile = authorityFile ?? unused { body["ca"] = try Self.text(in: authorityFile) }
             if isWithoutAuthority { body["ca"] = "" }
             if newKey { body["newKey"] = true }
             let answer = try connection.call(

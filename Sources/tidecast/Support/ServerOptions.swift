@@ -30,9 +30,17 @@ struct ServerOptions: ParsableArguments {
                 "--token would show the token to everybody on this machine, in the list of processes: give it"
                     + " by TIDECAST_TOKEN or --token-file.")
         }
-        guard address != nil || (tokenFile == nil && ca == nil) else {
-            throw ValidationError("--token-file and --ca are for --server.")
+        guard address != nil || tokenFile == nil else {
+            throw ValidationError("--token-file is for --server.")
         }
+    }
+
+    /// Takes `--ca` away where the server is named by its data folder: a command may have a use of its own for
+    /// the file.
+    mutating func takeUnusedAuthority() -> String? {
+        guard address == nil else { return nil }
+        defer { ca = nil }
+        return ca
     }
 
     private static func variable(_ name: String) -> String? {
@@ -65,6 +73,7 @@ struct ServerOptions: ParsableArguments {
             }
             return Client(place: .url(host: host, port: url.port ?? 80), token: token)
         }
+        guard ca == nil else { throw ValidationError("--ca is for --server.") }
         guard let folder else { throw ClientError("no server was named: give --data FOLDER or --server URL") }
         let socket = AdminSocket.path(in: folder)
         if try !ServerOptions.isListening(socket) {
