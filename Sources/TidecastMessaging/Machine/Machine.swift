@@ -142,6 +142,7 @@ struct Machine {
 
     /// Does all that is possible now.
     mutating func advance(now: Duration) {
+        deliver(now: now)
         register(now: now)
         if let registration, deletionWaiters.isEmpty {
             tellAddress(registration, now: now)
@@ -150,7 +151,6 @@ struct Machine {
             acknowledge(registration, now: now)
             runStream(registration, now: now)
         }
-        deliver(now: now)
         store()
     }
 

@@ -18,7 +18,8 @@
                 do {
                     state = try JSONDecoder().decode(ClientState.self, from: data)
                 } catch {
-                    throw MessagingError(.storage, "The entry \(key) of the defaults cannot be read: \(error)")
+                    throw MessagingError(
+                        .storage, "The entry \(key) of the defaults cannot be read: \(error)")
                 }
             }
             return (state, try loadRegistration())

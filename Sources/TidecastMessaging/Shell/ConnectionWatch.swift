@@ -15,7 +15,9 @@ final class ConnectionWatch: Sendable {
                 if path.status == .satisfied { engine?.wake() }
             }
             monitor.start(queue: DispatchQueue(label: "tidecast.messaging.network"))
-            for name in ["UIApplicationDidBecomeActiveNotification", "NSApplicationDidBecomeActiveNotification"] {
+            for name in [
+                "UIApplicationDidBecomeActiveNotification", "NSApplicationDidBecomeActiveNotification",
+            ] {
                 NotificationCenter.default.addObserver(
                     forName: Notification.Name(name), object: nil, queue: nil
                 ) { [weak engine] _ in engine?.wake() }

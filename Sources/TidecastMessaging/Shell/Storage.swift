@@ -49,7 +49,10 @@ final class FileStorage: Storage {
     private static var reason: String { String(cString: strerror(errno)) }
 
     func load() throws -> (state: ClientState, registration: Registration?) {
-        (try read(ClientState.self, stateFile) ?? ClientState(), try read(Registration.self, registrationFile))
+        (
+            try read(ClientState.self, stateFile) ?? ClientState(),
+            try read(Registration.self, registrationFile)
+        )
     }
 
     func store(_ state: ClientState, isUrgent: Bool) throws {

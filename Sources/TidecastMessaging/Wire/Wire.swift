@@ -108,10 +108,10 @@ struct Wire: Sendable {
 
     private static func registration(_ object: [String: Any]?) -> Registration? {
         guard let token = object?["token"] as? String, let credential = object?["credential"] as? String,
-            let fid = token.split(separator: ":").first.map(String.init), fid.utf8.count < token.utf8.count,
-            !credential.isEmpty, [fid, token, credential].allSatisfy({ $0.utf8.allSatisfy(isPlain) })
+            let colon = token.firstIndex(of: ":"), colon > token.startIndex, !credential.isEmpty,
+            [token, credential].allSatisfy({ $0.utf8.allSatisfy(isPlain) })
         else { return nil }
-        return Registration(fid: fid, token: token, credential: credential)
+        return Registration(fid: String(token[..<colon]), token: token, credential: credential)
     }
 
     /// Ids stand in paths and header fields.
