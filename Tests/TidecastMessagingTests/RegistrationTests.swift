@@ -72,6 +72,35 @@ import Testing
         #expect(Array(world.stored.wishes.keys) == ["b"])
     }
 
+    @Test("that each new server forgets at once is made again after growing pauses")
+    func forgottenAtOnce() {
+        var world = MachineWorld.registered("a")
+        var pauses: [Duration] = []
+        for _ in 0..<12 {
+            world.sent.removeAll { if case .list = $0.call { true } else { false } }
+            if world.calls.isEmpty { world.subscribe("a") }
+            world.answer("a", .status(404))
+            #expect(world.calls == [])
+            let before = world.now
+            expect(world.next())
+            pauses.append(world.now - before)
+            world.answer(.done(.registration(MachineWorld.device)))
+        }
+        #expect(pauses.max() ?? .zero > .seconds(60))
+        world.answer(.ok)
+        #expect(world.machine.registering == Backoff())
+    }
+
+    @Test("stays where an older server does not know a path that the client can do without")
+    func olderServer() {
+        var world = MachineWorld.registered("a")
+        world.answer(.status(404))
+        #expect(world.storedRegistration == MachineWorld.device)
+        world.act { $0.setAddress(.init(token: "0a", isSandbox: true, bundleID: "b"), now: $1) }
+        world.answer(.status(404))
+        #expect(world.storedRegistration == MachineWorld.device)
+    }
+
     @Test("that is not the stored state's gets all topics again: the keychain and the state differ")
     func foreignState() {
         var state = ClientState()

@@ -83,7 +83,7 @@ public final class Messaging: Sendable {
     /// The device's token, if it has one now. A backend sends to it.
     public var fcmToken: String? { engine.cachedToken }
 
-    /// Gives the device's token on the main thread, and registers the device where it has none. Errors:
+    /// Gives the device's token on the main queue, and registers the device where it has none. Errors:
     /// `network` where the server does not answer (the client goes on trying), `authentication` for a wrong
     /// key.
     public func token(completion: @escaping @MainActor @Sendable (String?, (any Error)?) -> Void) {
@@ -134,7 +134,7 @@ public final class Messaging: Sendable {
     /// Notes that the app wants the topic. The server hears as soon as it can be reached.
     public func subscribe(toTopic topic: String) { subscribe(toTopic: topic, completion: nil) }
 
-    /// `completion` comes on the main thread when the server has confirmed the subscription, or with an
+    /// `completion` comes on the main queue when the server has confirmed the subscription, or with an
     /// error: `invalidTopicName`; `superseded` where a later call wants the opposite; `tooManyTopics`,
     /// `noAccess` or `invalidRequest` where the server refuses for good, which also takes the wish back.
     /// Without a network, `completion` waits.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Hears of the device's token, on the main thread.
+/// Hears of the device's token, on the main queue.
 @MainActor public protocol MessagingDelegate: AnyObject, Sendable {
     /// The device has a token: once after each start, and when the token changes. `nil` when the token is
     /// deleted or the server has forgotten the device.
@@ -12,7 +12,9 @@ extension MessagingDelegate {
 }
 
 extension Notification.Name {
-    /// Posted on the main thread with the token as its object, when the device has another token.
+    // The name is Firebase's.
+    // swift-format-ignore: AlwaysUseLowerCamelCase
+    /// Posted on the main queue with the token as its object, when the device has another token.
     public static let MessagingRegistrationTokenRefreshed = Notification.Name(
         "com.firebase.messaging.notif.fcm-token-refreshed")
 }

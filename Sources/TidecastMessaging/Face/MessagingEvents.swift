@@ -8,8 +8,8 @@ public struct MessagingEvents: AsyncSequence, Sendable {
     public struct Iterator: AsyncIteratorProtocol {
         let listener: Listener
 
-        /// The next event. The last one counts as handled. `nil` where the task is cancelled, another loop has
-        /// begun, or another process has taken the stream over.
+        /// The next event. The last one counts as handled. `nil` where the task is cancelled, another loop
+        /// has begun, or another process has taken the stream over.
         public mutating func next() async -> MessagingEvent? { await listener.next() }
     }
 }

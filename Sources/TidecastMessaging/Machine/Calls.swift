@@ -41,14 +41,21 @@ struct Refusal: Equatable, Sendable {
     var isFromServer = true
 
     /// What follows from a refusal.
-    enum Meaning: Equatable { case retry, registrationGone, final }
+    enum Meaning: Equatable {
+        case retry, final
+        /// The server does not have the device.
+        case registrationGone
+        /// The server does not have the project, or does not know the path.
+        case notFound
+    }
 
     var meaning: Meaning {
         guard isFromServer else { return .retry }
         switch status {
         case 400 where field == "name": return .registrationGone
         case 404 where code == "UNREGISTERED": return .registrationGone
-        case 400, 401, 403, 404, 409, 413, 415: return .final
+        case 404: return .notFound
+        case 400, 401, 403, 409, 413, 415: return .final
         default: return .retry
         }
     }

@@ -42,7 +42,6 @@ extension Machine {
     mutating func registered(_ answer: Answer, now: Duration) {
         switch answer {
         case .done(.registration(let new)):
-            registering.succeed()
             registration = new
             emit(.storeRegistration(new))
             state.begin(fid: new.fid)
@@ -74,7 +73,8 @@ extension Machine {
     // MARK: The end of a registration
 
     /// The server says that the registration is gone: the client makes another, and repeats all
-    /// subscriptions.
+    /// subscriptions. Pauses grow until a call with a registration succeeds, so that a server which forgets
+    /// each device at once does not get a new device every second.
     mutating func loseRegistration(now: Duration) {
         guard registration != nil else { return }
         forgetRegistration()
@@ -124,7 +124,7 @@ extension Machine {
         switch answer {
         case .done: break
         case .refused(let refusal):
-            if refusal.meaning != .registrationGone { error = refusal.error }
+            if ![.registrationGone, .notFound].contains(refusal.meaning) { error = refusal.error }
         case .unreachable(let reason): error = MessagingError(.network, reason)
         }
         emit(.complete(waiting, error))

@@ -117,6 +117,7 @@ extension Machine {
     private mutating func opened(_ number: UInt64, now: Duration) {
         stream = .open(number, heard: now, pause: nil)
         reopening.succeed()
+        registering.succeed()
         // The server can be reached again.
         gate.wake()
         for topic in backoffs.keys { backoffs[topic]?.wake() }
@@ -125,7 +126,7 @@ extension Machine {
     }
 
     private mutating func refused(_ refusal: Refusal, now: Duration) {
-        if refusal.meaning == .registrationGone { return loseRegistration(now: now) }
+        if [.registrationGone, .notFound].contains(refusal.meaning) { return loseRegistration(now: now) }
         ended(refusal.error.message, now: now, retryAfter: refusal.retryAfter)
     }
 
@@ -178,7 +179,7 @@ extension Machine {
         case .unreachable: inbox.acknowledgeAgain(at: now + Inbox.acknowledgePause)
         case .refused(let refusal):
             switch refusal.meaning {
-            case .registrationGone: loseRegistration(now: now)
+            case .registrationGone, .notFound: loseRegistration(now: now)
             case .retry:
                 inbox.acknowledgeAgain(at: now + (refusal.retryAfter ?? Inbox.acknowledgePause))
             // The next stream says the position again.

@@ -97,7 +97,7 @@ extension Machine {
         case .unreachable: break
         case .refused(let refusal):
             switch refusal.meaning {
-            case .registrationGone: loseRegistration(now: now)
+            case .registrationGone, .notFound: loseRegistration(now: now)
             case .retry:
                 backoffs[topic, default: Backoff()].fail(
                     now: now, retryAfter: refusal.retryAfter, random: &random)

@@ -126,6 +126,7 @@ struct Machine {
         } else {
             gate.succeed()
         }
+        if case .done = answer, pending.call != .register { registering.succeed() }
         switch pending.call {
         case .register: registered(answer, now: now)
         case .unregister: unregistered(answer)
