@@ -162,11 +162,8 @@ let programs: [Target] = [
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
         ],
         swiftSettings: settings),
-]
-
-let samples: [Target] = [
     .executableTarget(
-        name: "messaging-sample", dependencies: ["TidecastMessaging"], swiftSettings: clientSettings)
+        name: "messaging-sample", dependencies: ["TidecastMessaging"], swiftSettings: clientSettings),
 ]
 
 /// Measuring programs, built only on request: `TIDECAST_BENCH=1 swift build -c release --product core-bench`.
@@ -286,7 +283,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
-    targets: ground + model + core + api + catalog + shells + worlds + client + programs + samples + benches
-        + fuzzers + (isWithTests ? tests : []),
+    targets: ground + model + core + api + catalog + shells + worlds + client + programs + benches + fuzzers
+        + (isWithTests ? tests : []),
     cxxLanguageStandard: .cxx17
 )

@@ -1,5 +1,5 @@
-"""An app with the Swift client library: the program messaging-sample, which takes commands and prints a line for
-each thing that happens."""
+"""An app with the Swift client library: the program messaging-sample, which takes commands and prints a line
+for each thing that happens."""
 import os
 import signal
 import subprocess
