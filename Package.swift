@@ -98,8 +98,8 @@ let catalog: [Target] = [
         ])
 ]
 
-/// The client for apps. It imports nothing of the server's, and has no unsafe flags: SwiftPM refuses them in a
-/// package on which an app depends.
+/// The client for apps. It imports nothing of the server's, and has no unsafe flags: SwiftPM refuses a product
+/// with such flags where an app depends on it.
 let clientSettings: [SwiftSetting] = [.swiftLanguageMode(.v6)]
 let client: [Target] = [
     .floor("TidecastMessaging", settings: clientSettings)
