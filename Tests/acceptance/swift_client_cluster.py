@@ -10,8 +10,8 @@ from system.node import making, start
 
 
 def send(nodes, topic, numbers):
-    """Sends a message with each number through the nodes in turn. Returns the numbers that were accepted; a send
-    through a node that dies may be accepted or not."""
+    """Sends a message with each number through the nodes in turn. Returns the numbers that were accepted, and
+    those of which the node's answer did not say so."""
     accepted, unknown = [], []
     for number in numbers:
         body = {"message": {"topic": topic, "data": {"n": str(number)}}}
@@ -25,7 +25,8 @@ def send(nodes, topic, numbers):
 
 def carrier(nodes):
     """The node that carries the app's stream; None while there is none."""
-    return next((node for node in nodes if node.is_running() and node.metrics()["tidecast_streams"] > 0), None)
+    return next((node for node in nodes
+                 if node.is_running() and node.metrics()["tidecast_streams"] > 0), None)
 
 
 def topics(node, token):

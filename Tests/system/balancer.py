@@ -1,5 +1,5 @@
-"""A balancer in front of several nodes, as an app sees a cluster: one port, and TCP connections that each go to
-one node."""
+"""A balancer in front of several nodes, as an app sees a cluster: one port, and TCP connections that each go
+to one node."""
 import contextlib
 import itertools
 import socket
