@@ -100,6 +100,13 @@ let catalog: [Target] = [
         ])
 ]
 
+/// The client for apps. It imports nothing of the server's, and has no unsafe flags: SwiftPM refuses a product
+/// with such flags where an app depends on it.
+let clientSettings: [SwiftSetting] = [.swiftLanguageMode(.v6)]
+let client: [Target] = [
+    .floor("TidecastMessaging", settings: clientSettings)
+]
+
 let shells: [Target] = [
     .floor("TLS", on: ["COpenSSL"] + nio()),
     .floor("Listener", on: ["Model", "HTTPMessages"] + nio("NIOPosix")),
@@ -158,6 +165,8 @@ let programs: [Target] = [
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
         ],
         swiftSettings: settings),
+    .executableTarget(
+        name: "messaging-sample", dependencies: ["TidecastMessaging"], swiftSettings: clientSettings),
 ]
 
 /// Measuring programs, built only on request: `TIDECAST_BENCH=1 swift build -c release --product core-bench`.
@@ -258,6 +267,7 @@ let tests: [Target] = [
         with: [
             "Model", "Membership", "Ownership", "Quotas", "Placement", "Partitions", "Routing", "NodeCore",
         ]),
+    .tests(of: "TidecastMessaging"),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]
 
@@ -266,7 +276,9 @@ let isWithTests = Context.environment["TIDECAST_TESTS"] != "0"
 
 let package = Package(
     name: "tidecast",
+    platforms: [.macOS(.v13), .iOS(.v16), .tvOS(.v16), .watchOS(.v9)],
     products: [
+        .library(name: "TidecastMessaging", targets: ["TidecastMessaging"]),
         .executable(name: "tidecast", targets: ["tidecast"]),
         .executable(name: "tidecast-bench", targets: ["tidecast-bench"]),
     ],
@@ -278,7 +290,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
-    targets: ground + model + core + api + catalog + shells + worlds + programs + benches + fuzzers
+    targets: ground + model + core + api + catalog + shells + worlds + client + programs + benches + fuzzers
         + (isWithTests ? tests : []),
     cxxLanguageStandard: .cxx17
 )

@@ -1,0 +1,205 @@
+// How the device gets and loses its registration, and tells its address at Apple's push service.
+
+extension Machine {
+    var isAutoInitEnabled: Bool { state.isAutoInitEnabled ?? true }
+
+    /// Whether anything needs a registration that the device does not have.
+    var needsRegistration: Bool {
+        guard registration == nil, !isQuiet else { return false }
+        return isAutoInitEnabled || !tokenWaiters.isEmpty || inbox.listener != nil
+            || state.wishes.values.contains { $0.isWanted }
+    }
+
+    var needsToTell: Bool { state.address != nil && state.address != state.confirmedAddress }
+
+    mutating func setAutoInit(_ isEnabled: Bool, now: Duration) {
+        guard isAutoInitEnabled != isEnabled else { return }
+        state.isAutoInitEnabled = isEnabled
+        if isEnabled { isQuiet = false }
+        changed(isUrgent: true)
+        advance(now: now)
+    }
+
+    mutating func token(_ waiter: UInt64, now: Duration) {
+        isQuiet = false
+        if let registration, deletionWaiters.isEmpty {
+            emit(.answerToken([waiter], .success(registration.token)))
+        } else {
+            tokenWaiters.append(waiter)
+            registering.wake()
+            gate.wake()
+        }
+        advance(now: now)
+    }
+
+    mutating func register(now: Duration) {
+        guard needsRegistration, now >= max(gate.notBefore, registering.notBefore),
+            !hasCall(where: { $0 == .register })
+        else { return }
+        _ = send(.register)
+    }
+
+    mutating func registered(_ answer: Answer, now: Duration) {
+        switch answer {
+        case .done(.registration(let new)):
+            registration = new
+            emit(.storeRegistration(new))
+            state.begin(fid: new.fid)
+            reconciliation.finished(now: now)
+            changed(isUrgent: true)
+            answerTokens(.success(new.token))
+            emit(.tokenChanged(new.token))
+        case .done: refuse(.unexpected, now: now)
+        case .refused(let refusal): refuse(refusal, now: now)
+        case .unreachable(let reason): answerTokens(.failure(MessagingError(.network, reason)))
+        }
+    }
+
+    private mutating func refuse(_ refusal: Refusal, now: Duration) {
+        registering.fail(now: now, retryAfter: refusal.retryAfter, random: &random)
+        answerTokens(.failure(refusal.error))
+        guard refusal.meaning != .retry else { return }
+        // The app must hear of a key that does not count. Its wishes stay: a later start may have the right
+        // key.
+        for topic in waiters.keys.sorted() { complete(topic, refusal.error) }
+    }
+
+    private mutating func answerTokens(_ result: Result<String, MessagingError>) {
+        guard !tokenWaiters.isEmpty else { return }
+        emit(.answerToken(tokenWaiters, result))
+        tokenWaiters = []
+    }
+
+    // MARK: The end of a registration
+
+    /// The server says that the registration is gone: the client makes another, and repeats all
+    /// subscriptions. Pauses grow until a call with a registration succeeds, so that a server which forgets
+    /// each device at once does not get a new device every second.
+    mutating func loseRegistration(now: Duration) {
+        guard registration != nil else { return }
+        forgetRegistration()
+        if inbox.listener != nil { inbox.append(.init(event: .unregistered)) }
+        registering.fail(now: now, random: &random)
+    }
+
+    private mutating func forgetRegistration() {
+        // Answers to calls of the former registration no longer count.
+        calls = [:]
+        underWay = [:]
+        backoffs = [:]
+        closeStream()
+        inbox.forgetPositions()
+        registration = nil
+        if !deletionWaiters.isEmpty { emit(.complete(deletionWaiters, nil)) }
+        deletionWaiters = []
+        let settled = state.wishes.filter { !$0.value.isWanted }.keys
+        state.begin(fid: nil)
+        changed(isUrgent: true)
+        emit(.storeRegistration(nil))
+        emit(.tokenChanged(nil))
+        // Without a registration there is no subscription.
+        for topic in settled.sorted() { complete(topic, nil) }
+    }
+
+    /// Ends the registration at the server. Wishes stay, and are repeated for the next registration.
+    mutating func deleteToken(_ waiter: UInt64, now: Duration) {
+        isQuiet = true
+        answerTokens(.failure(.deleted))
+        for topic in waiters.keys.sorted() { complete(topic, .deleted) }
+        // The client may have a call to register under way; its answer no longer counts.
+        calls = calls.filter { $0.value.call != .register }
+        guard let registration else {
+            emit(.complete([waiter], nil))
+            return advance(now: now)
+        }
+        deletionWaiters.append(waiter)
+        if deletionWaiters.count == 1 { _ = send(.unregister(registration)) }
+        advance(now: now)
+    }
+
+    mutating func unregistered(_ answer: Answer) {
+        let waiting = deletionWaiters
+        deletionWaiters = []
+        var error: MessagingError?
+        switch answer {
+        case .done: break
+        case .refused(let refusal):
+            if ![.registrationGone, .notFound].contains(refusal.meaning) { error = refusal.error }
+        case .unreachable(let reason): error = MessagingError(.network, reason)
+        }
+        emit(.complete(waiting, error))
+        guard error == nil else {
+            isQuiet = false
+            if let registration { answerTokens(.success(registration.token)) }
+            return
+        }
+        forgetRegistration()
+    }
+
+    /// Ends the registration, and forgets all wishes.
+    mutating func deleteData(_ waiter: UInt64, now: Duration) {
+        state.wishes = [:]
+        backoffs = [:]
+        changed(isUrgent: true)
+        deleteToken(waiter, now: now)
+    }
+
+    // MARK: The address
+
+    mutating func setAddress(_ address: PushAddress?, now: Duration) {
+        guard state.address != address else { return }
+        state.address = address
+        telling.wake()
+        changed(isUrgent: true)
+        advance(now: now)
+    }
+
+    mutating func tellAddress(_ registration: Registration, now: Duration) {
+        guard needsToTell, now >= max(gate.notBefore, telling.notBefore) else { return }
+        let isUnderWay = hasCall {
+            switch $0 {
+            case .authToken, .tell: true
+            default: false
+            }
+        }
+        if !isUnderWay { _ = send(.authToken(registration)) }
+    }
+
+    mutating func authorized(_ device: Registration, _ answer: Answer, now: Duration) {
+        switch answer {
+        case .done(.authToken(let token)):
+            guard let address = state.address else { return }
+            _ = send(.tell(device, address, authToken: token))
+        case .done: telling.fail(now: now, random: &random)
+        case .refused(let refusal): addressRefused(refusal, now: now)
+        case .unreachable: break
+        }
+    }
+
+    mutating func told(_ address: PushAddress, _ answer: Answer, now: Duration) {
+        switch answer {
+        case .done:
+            telling.succeed()
+            state.confirmedAddress = address
+            changed(isUrgent: false)
+        case .refused(let refusal): addressRefused(refusal, now: now)
+        case .unreachable: break
+        }
+    }
+
+    private mutating func addressRefused(_ refusal: Refusal, now: Duration) {
+        // Only a call that names the device by its path says that the device is gone; 400 is then the path's.
+        if refusal.meaning == .registrationGone { return loseRegistration(now: now) }
+        telling.fail(now: now, retryAfter: refusal.retryAfter, random: &random)
+    }
+}
+
+extension Refusal {
+    /// An answer of 200 without what the call asked for.
+    static let unexpected = Refusal(
+        status: 502, message: "The server's answer is not what the call asked for.", isFromServer: false)
+}
+
+extension MessagingError {
+    static let deleted = MessagingError(.cancelled, "The app has deleted the registration.")
+}

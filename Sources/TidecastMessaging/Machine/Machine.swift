@@ -1,0 +1,180 @@
+/// Decides what the client does: which calls it sends and when, what it stores, what it tells the app.
+///
+/// An event comes in with the time, and `takeEffects` gives what the shell must do. The machine has no clock,
+/// no randomness but its seed, and no I/O. Times count from any fixed moment of the process and never go
+/// back.
+///
+/// What always holds:
+/// - A wish is stored before its call is sent.
+/// - At most one call for a topic is under way, so that the server carries out a topic's calls in the order
+///   of the app's. The shell must end a call as `unreachable` only when the server no longer carries the call
+///   out: the server's deadline for a call is 25 s.
+/// - The position moves only behind an event that the app has handled.
+/// - Every waiting caller hears exactly once.
+struct Machine {
+    struct Pending: Equatable {
+        var call: Call
+        /// `gate.failures` when the call was sent: calls that were under way together count as one failure.
+        var round: Int
+    }
+
+    static let callsMax = 10
+
+    var state: ClientState
+    var registration: Registration?
+    var random: SplitMix
+    private var effects: [Effect] = []
+    private var unstored = Unstored.nothing
+    var calls: [UInt64: Pending] = [:]
+    private var lastNumber: UInt64 = 0
+
+    /// Closed while the server does not answer.
+    var gate = Backoff()
+
+    // Registration.
+    var registering = Backoff()
+    var tokenWaiters: [UInt64] = []
+    var deletionWaiters: [UInt64] = []
+    /// The app deleted its token: the client registers again only when the app asks for something.
+    var isQuiet = false
+    var telling = Backoff()
+
+    // Topics.
+    var waiters: [String: [UInt64]] = [:]
+    var backoffs: [String: Backoff] = [:]
+    var underWay: [String: (number: UInt64, version: UInt64)] = [:]
+    var reconciliation = Reconciliation()
+
+    // The stream.
+    var stream = StreamPhase.closed
+    var reopening = Backoff()
+    var inbox = Inbox()
+    /// Another process took the stream over: the listener ends when it has heard so.
+    var isReplaced = false
+
+    private enum Unstored: Int { case nothing, lazily, urgently }
+
+    init(state: ClientState, registration: Registration?, seed: UInt64) {
+        self.state = state
+        self.registration = registration
+        random = SplitMix(seed: seed)
+    }
+
+    /// Effects since the last time, in their order.
+    mutating func takeEffects() -> [Effect] {
+        defer { effects = [] }
+        return effects
+    }
+
+    mutating func emit(_ effect: Effect) { effects.append(effect) }
+
+    /// Stores the state before the next call is sent. `isUrgent`: it must survive a loss of power.
+    mutating func changed(isUrgent: Bool) {
+        unstored = isUrgent || unstored == .urgently ? .urgently : .lazily
+    }
+
+    mutating func newNumber() -> UInt64 {
+        lastNumber += 1
+        return lastNumber
+    }
+
+    mutating func send(_ call: Call) -> UInt64 {
+        store()
+        let number = newNumber()
+        calls[number] = Pending(call: call, round: gate.failures)
+        emit(.send(number, call))
+        return number
+    }
+
+    mutating func store() {
+        guard unstored != .nothing else { return }
+        emit(.store(state, isUrgent: unstored == .urgently))
+        unstored = .nothing
+    }
+
+    // MARK: Events
+
+    /// The process begins, with what an earlier one stored.
+    mutating func start(now: Duration) {
+        if state.fid != registration?.fid {
+            state.begin(fid: registration?.fid)
+            changed(isUrgent: true)
+        }
+        if let registration { emit(.tokenChanged(registration.token)) }
+        reconciliation.due = now
+        advance(now: now)
+    }
+
+    /// The network came back, or the app came to the front: everything that waits for its next try is due.
+    mutating func wake(now: Duration) {
+        gate.wake()
+        registering.wake()
+        telling.wake()
+        reopening.wake()
+        for topic in backoffs.keys { backoffs[topic]?.wake() }
+        reconciliation.ask(now: now)
+        advance(now: now)
+    }
+
+    /// The time of `nextTime` has come.
+    mutating func timer(now: Duration) { advance(now: now) }
+
+    mutating func answer(_ number: UInt64, _ answer: Answer, now: Duration) {
+        guard let pending = calls.removeValue(forKey: number) else { return }
+        if case .unreachable = answer {
+            if pending.round == gate.failures { gate.fail(now: now, random: &random) }
+        } else {
+            gate.succeed()
+        }
+        if case .done = answer, pending.call != .register { registering.succeed() }
+        switch pending.call {
+        case .register: registered(answer, now: now)
+        case .unregister: unregistered(answer)
+        case .change(_, let topic, _): changeAnswered(number, topic, answer, now: now)
+        case .list(_, let page): listed(page, answer, now: now)
+        case .acknowledge(_, let event): acknowledged(event, answer, now: now)
+        case .authToken(let device): authorized(device, answer, now: now)
+        case .tell(_, let address, _): told(address, answer, now: now)
+        }
+        advance(now: now)
+    }
+
+    // MARK: Progress
+
+    /// Does all that is possible now.
+    mutating func advance(now: Duration) {
+        deliver(now: now)
+        register(now: now)
+        if let registration, deletionWaiters.isEmpty {
+            tellAddress(registration, now: now)
+            sendChanges(registration, now: now)
+            reconcile(registration, now: now)
+            acknowledge(registration, now: now)
+            runStream(registration, now: now)
+        }
+        store()
+    }
+
+    /// When `timer` must come at the latest; `nil` where only other events lead on. After `advance`, nothing
+    /// that is still to be done is due, so only times after `now` count.
+    func nextTime(now: Duration) -> Duration? {
+        var times: [Duration] = []
+        let opening = gate.notBefore
+        if registration == nil {
+            if needsRegistration { times.append(max(opening, registering.notBefore)) }
+        } else {
+            times += pendingTopics.map { max(opening, backoffs[$0]?.notBefore ?? .zero) }
+            if needsToTell { times.append(max(opening, telling.notBefore)) }
+            times.append(max(opening, reconciliation.due))
+            if let due = inbox.acknowledgeDue { times.append(max(opening, due)) }
+            switch stream {
+            case .closed where inbox.listener != nil: times.append(reopening.notBefore)
+            case .open(_, let heard, _): times.append(heard + Machine.silenceMax)
+            default: break
+            }
+        }
+        return times.filter { $0 > now }.min()
+    }
+
+    func hasCall(where matches: (Call) -> Bool) -> Bool { calls.values.contains { matches($0.call) } }
+}

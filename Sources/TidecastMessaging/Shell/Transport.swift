@@ -1,0 +1,181 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// Carries requests to the server. Tests have one without sockets.
+protocol Transport: Sendable {
+    /// Calls `done` once, on any queue.
+    func send(_ request: URLRequest, _ done: @escaping @Sendable (TransportAnswer) -> Void)
+    /// Opens a stream and calls `heard` in order, until `ended` or `cancel`.
+    func open(
+        _ request: URLRequest, _ heard: @escaping @Sendable (StreamBytes) -> Void
+    ) -> any TransportStream
+    /// Ends all requests.
+    func close()
+}
+
+protocol TransportStream: Sendable { func cancel() }
+
+enum TransportAnswer: Sendable {
+    case answered(status: Int, retryAfter: String?, body: Data)
+    case failed(String)
+}
+
+enum StreamBytes: Sendable {
+    case opened
+    case bytes(Data)
+    /// The answer is not 200, and this is all of it.
+    case refused(status: Int, retryAfter: String?, body: Data)
+    case ended(String)
+}
+
+/// The transport of an app: one `URLSession`. Its delegate collects the answers of calls and passes on the
+/// bytes of streams, because `bytes(for:)` is not on Linux.
+///
+/// Redirections are refused: some systems send the device's credential along to the next host.
+final class SessionTransport: NSObject, Transport {
+    /// The tasks that run, shared between the app's calls and the delegate's queue.
+    private let tasks = TaskTable()
+    private let session: URLSession
+
+    override init() {
+        let configuration = URLSessionConfiguration.ephemeral
+        configuration.httpCookieAcceptPolicy = .never
+        configuration.httpShouldSetCookies = false
+        configuration.urlCache = nil
+        configuration.timeoutIntervalForRequest = Wire.timeout
+        // A stream lasts as long as the app.
+        configuration.timeoutIntervalForResource = 86_400 * 365
+        configuration.httpMaximumConnectionsPerHost = Machine.callsMax + 2
+        let queue = OperationQueue()
+        queue.maxConcurrentOperationCount = 1
+        session = URLSession(
+            configuration: configuration, delegate: SessionDelegate(tasks: tasks), delegateQueue: queue)
+        super.init()
+    }
+
+    func close() { session.invalidateAndCancel() }
+
+    func send(_ request: URLRequest, _ done: @escaping @Sendable (TransportAnswer) -> Void) {
+        let task = session.dataTask(with: request)
+        tasks.insert(task.taskIdentifier, .call(done))
+        task.resume()
+    }
+
+    func open(
+        _ request: URLRequest, _ heard: @escaping @Sendable (StreamBytes) -> Void
+    ) -> any TransportStream {
+        let task = session.dataTask(with: request)
+        tasks.insert(task.taskIdentifier, .stream(heard))
+        task.resume()
+        return SessionStream(task: task, tasks: tasks)
+    }
+}
+
+private struct SessionStream: TransportStream {
+    let task: URLSessionDataTask
+    let tasks: TaskTable
+
+    func cancel() {
+        _ = tasks.remove(task.taskIdentifier)
+        task.cancel()
+    }
+}
+
+/// One task of the session: who hears of it, and what has come so far.
+private struct RunningTask: Sendable {
+    enum Hearer: Sendable {
+        case call(@Sendable (TransportAnswer) -> Void)
+        case stream(@Sendable (StreamBytes) -> Void)
+    }
+    var hearer: Hearer
+    var status: Int?
+    var retryAfter: String?
+    var body = Data()
+
+    /// Streams that stand pass their bytes on; all other bodies are collected.
+    var isStanding: Bool {
+        if case .stream = hearer { status == 200 } else { false }
+    }
+}
+
+/// A table behind a lock. Each call holds the lock for a moment, and calls nobody meanwhile.
+private final class TaskTable: @unchecked Sendable {  // Safe, because `lock` guards the only variable.
+    private let lock = NSLock()
+    private var running: [Int: RunningTask] = [:]
+
+    func insert(_ id: Int, _ hearer: RunningTask.Hearer) {
+        lock.withLock { running[id] = RunningTask(hearer: hearer) }
+    }
+    func remove(_ id: Int) -> RunningTask? { lock.withLock { running.removeValue(forKey: id) } }
+    func change(_ id: Int, _ body: (inout RunningTask) -> Void) -> RunningTask? {
+        lock.withLock {
+            guard var task = running[id] else { return nil }
+            body(&task)
+            running[id] = task
+            return task
+        }
+    }
+}
+
+private final class SessionDelegate: NSObject, URLSessionDataDelegate {
+    /// The longest body of an answer. The longest that the server gives is a page of 2,000 topics with names
+    /// of 900 bytes, each of them twice.
+    static let bodyBytesMax = 8 << 20
+
+    private let tasks: TaskTable
+
+    init(tasks: TaskTable) { self.tasks = tasks }
+
+    func urlSession(
+        _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
+        completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
+    ) {
+        let answer = response as? HTTPURLResponse
+        let task = tasks.change(dataTask.taskIdentifier) {
+            $0.status = answer?.statusCode
+            $0.retryAfter = answer?.value(forHTTPHeaderField: "Retry-After")
+        }
+        if let task, task.isStanding, case .stream(let heard) = task.hearer { heard(.opened) }
+        completionHandler(task == nil ? .cancel : .allow)
+    }
+
+    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
+        let task = tasks.change(dataTask.taskIdentifier) { if !$0.isStanding { $0.body += data } }
+        guard let task else { return }
+        if task.isStanding {
+            if case .stream(let heard) = task.hearer { heard(.bytes(data)) }
+        } else if task.body.count > SessionDelegate.bodyBytesMax {
+            dataTask.cancel()
+        }
+    }
+
+    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
+        guard let ended = tasks.remove(task.taskIdentifier) else { return }
+        let reason = error.map { $0.localizedDescription } ?? "The connection ended."
+        switch ended.hearer {
+        case .call(let done):
+            if error == nil, let status = ended.status {
+                done(.answered(status: status, retryAfter: ended.retryAfter, body: ended.body))
+            } else {
+                done(.failed(reason))
+            }
+        case .stream(let heard):
+            if error == nil, let status = ended.status, status != 200 {
+                heard(.refused(status: status, retryAfter: ended.retryAfter, body: ended.body))
+            } else {
+                heard(.ended(reason))
+            }
+        }
+    }
+
+    func urlSession(
+        _ session: URLSession, task: URLSessionTask,
+        willPerformHTTPRedirection response: HTTPURLResponse, newRequest request: URLRequest,
+        completionHandler: @escaping @Sendable (URLRequest?) -> Void
+    ) {
+        completionHandler(nil)
+    }
+}

@@ -1,0 +1,94 @@
+import Testing
+
+@testable import TidecastMessaging
+
+/// A server without sockets: it has devices and their topics, forgets some, and loses requests and answers.
+private struct SimulatedServer {
+    var topics: [String: Set<String>] = [:]
+    var devices = 0
+
+    mutating func carryOut(_ call: Call) -> Answer {
+        switch call {
+        case .register:
+            devices += 1
+            let fid = "fid\(devices)"
+            topics[fid] = []
+            return .done(.registration(.init(fid: fid, token: "\(fid):p", credential: "c")))
+        case .unregister(let device):
+            return topics.removeValue(forKey: device.fid) == nil ? .gone : .ok
+        case .change(let device, let topic, let isSubscribe):
+            guard topics[device.fid] != nil else { return .gone }
+            if isSubscribe {
+                topics[device.fid]?.insert(topic)
+            } else {
+                topics[device.fid]?.remove(topic)
+            }
+            return .ok
+        case .list(let device, _):
+            guard let found = topics[device.fid] else { return .gone }
+            return .done(.topics(found.sorted(), nextPage: ""))
+        case .acknowledge, .authToken, .tell: return .ok
+        }
+    }
+}
+
+@Suite("A client of a bad network") struct SimulationTests {
+    @Test(
+        "comes to what the app wants in the end, and every caller hears once",
+        arguments: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] as [UInt64])
+    func converges(seed: UInt64) {
+        var random = SplitMix(seed: seed)
+        var world = MachineWorld(seed: seed)
+        var server = SimulatedServer()
+        var waiter: UInt64 = 0
+        var wanted: [String: Bool] = [:]
+        var alive: Set<UInt64> = []
+        func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
+        for _ in 0..<600 {
+            switch Int.random(in: 0..<100, using: &random) {
+            case 0..<30:
+                waiter += 1
+                alive.insert(waiter)
+                let topic = "t\(Int.random(in: 0..<15, using: &random))"
+                let isWanted = chance(60)
+                wanted[topic] = isWanted
+                if isWanted { world.subscribe(topic, waiter) } else { world.unsubscribe(topic, waiter) }
+            case 30..<75:
+                guard !world.sent.isEmpty else { break }
+                world.sent.swapAt(0, Int.random(in: 0..<world.sent.count, using: &random))
+                let isCarriedOut = !chance(20)
+                let answer = isCarriedOut ? server.carryOut(world.sent[0].call) : .lost
+                let isLost = chance(15)
+                world.answer(isLost ? .lost : chance(10) && !isCarriedOut ? .status(503) : answer)
+            case 75..<92: _ = world.next()
+            case 92..<94: server.topics = server.topics.mapValues { $0.filter { _ in chance(70) } }
+            case 94..<95: server.topics = [:]
+            case 95..<97:
+                // The process dies: its callers hear nothing more.
+                world.sent = []
+                for each in alive where world.heard[each] == nil { alive.remove(each) }
+                let heard = world.heard
+                world = world.restarted(seed: seed &+ waiter)
+                world.heard = heard
+            default: world.act { $0.wake(now: $1) }
+            }
+        }
+        // The network is good from now on, and the client starts once more.
+        for each in alive where world.heard[each] == nil { alive.remove(each) }
+        let heard = world.heard
+        world = world.restarted()
+        for _ in 0..<400 {
+            if world.sent.isEmpty {
+                guard world.machine.pendingTopics.count + (world.machine.registration == nil ? 1 : 0) > 0,
+                    world.next()
+                else { break }
+            } else {
+                world.answer(server.carryOut(world.sent[0].call))
+            }
+        }
+        let fid = world.machine.registration?.fid ?? ""
+        #expect(server.topics[fid] == Set(wanted.filter(\.value).keys))
+        for each in alive { #expect(heard[each]?.count == 1, "caller \(each)") }
+        for (each, answers) in heard { #expect(answers.count == 1, "caller \(each)") }
+    }
+}

@@ -1,0 +1,156 @@
+"""The Swift client library in an app's process: see swift_client.sh."""
+import json
+import os
+import signal
+
+from system.app import App
+from system.checks import check, wait
+from system.device import subscribe
+from system.process import DevelopmentServer, make_folder, remove
+
+
+def send(server, topic, *numbers, **data):
+    """Sends a message with each number to the topic. Ends the test where the server does not accept it."""
+    for number in numbers:
+        body = {"message": {"topic": topic, "data": {"n": str(number), **data}}}
+        status, answer = server.call("POST", "/v1/projects/demo/messages:send", body)
+        if status != 200:
+            raise SystemExit(f"FAIL: a send is answered {status} {answer}")
+
+
+def topics(server, token):
+    """The topics that the server has for the device; none where the server does not know the device."""
+    path = f"/v1/projects/demo/registrations/{token.split(':')[0]}/topicSubscriptions"
+    status, body = server.call("GET", path)
+    return {one["topicName"] for one in json.loads(body)["topicSubscriptions"]} if status == 200 else set()
+
+
+def restart(server):
+    server.start()
+    server.wait_ready()
+
+
+def receives(server, app):
+    app.start()
+    app.wait_line("Subscribed to weather topic")
+    app.wait_line("connected")
+    send(server, "weather", *range(1, 6))
+    app.wait_line("handled 5")
+    check(app.numbers("handled") == [1, 2, 3, 4, 5], "the app subscribes and receives in order")
+    for name, mode in ((app.state, 0o700), (f"{app.state}/state.json", 0o600),
+                       (f"{app.state}/registration.json", 0o600)):
+        check(os.stat(name).st_mode & 0o777 == mode, f"{os.path.basename(name)} has mode {mode:o}")
+
+
+def server_dies(server, app):
+    """A burst, and kill -9 of the server in the middle of its delivery."""
+    send(server, "weather", *range(6, 46))
+    server.end(signal.SIGKILL)
+    app.say("subscribe storms")
+    app.wait_line("noted")
+    restart(server)
+    app.wait_line("subscribed storms ok")
+    check(True, "a subscription that was asked for while the server was dead is made when it is back")
+    send(server, "storms", 46)
+    app.wait_line("handled 46")
+    app.wait_line("handled 45")
+    check(sorted(app.numbers("message")) == list(range(1, 47)),
+          "kill -9 of the server: each accepted message came, and none came again")
+
+
+def app_dies(server, app):
+    """kill -9 of the app while it handles a message and has a wish of which the server has not heard."""
+    send(server, "weather", 100, pause="20")
+    send(server, "weather", *range(101, 106))
+    wait(lambda: 100 in app.numbers("message"), "the app to take a message in hand")
+    server.end(signal.SIGKILL)
+    app.say("subscribe fog")
+    app.say("unsubscribe storms")
+    app.wait_line("noted", 3)
+    handled = set(app.numbers("handled"))
+    app.kill()
+    restart(server)
+    app.start()
+    wanted = [number for number in range(100, 106) if number not in handled]
+    app.wait_line("handled 105")
+    check(app.numbers("handled") == wanted,
+          f"kill -9 of the app: it gets again what it had not handled, {wanted}, and nothing else")
+    wait(lambda: topics(server, app.token()) == {"weather", "fog"}, "the wishes of the dead process")
+    check(True, "wishes of the dead process are carried out by the next one")
+
+
+def forgotten(server, app):
+    """The backend ends subscriptions of which the app knows nothing, and makes one."""
+    token = app.token()
+    subscribe(server, "fog", [token], "batchRemove")
+    subscribe(server, "by-backend", [token])
+    app.kill()
+    app.start()
+    wait(lambda: "fog" in topics(server, token), "the app to subscribe again at its start")
+    check(topics(server, token) == {"weather", "fog", "by-backend"},
+          "a lost subscription is repaired at the next start, and the backend's stays")
+    app.wait_line("connected")
+    subscribe(server, "fog", [token], "batchRemove")
+    server.end(signal.SIGKILL)
+    restart(server)
+    wait(lambda: "fog" in topics(server, token), "the app to subscribe again after it reconnected", 90)
+    check(True, "a lost subscription is repaired after a reconnection")
+    send(server, "fog", 200)
+    app.wait_line("handled 200")
+    check(app.numbers("message") == [200], "nothing that was acknowledged came again")
+
+
+def reborn(server, app):
+    """The server loses its data, and with it the device and its keys."""
+    token = app.token()
+    server.end(signal.SIGKILL)
+    remove(server.data)
+    restart(server)
+    app.wait_line("unregistered")
+    wait(lambda: app.token() != token, "another registration")
+    wait(lambda: topics(server, app.token()) == {"weather", "fog"}, "the app's topics")
+    send(server, "fog", 300)
+    app.wait_line("handled 300")
+    check(True, "a server that lost its data gets a new registration with all topics")
+
+
+def address_and_end(server, app):
+    """The address at Apple's push service, and the end of the registration."""
+    app.say("address 0a0b0c0d")
+    path = f"/v1/projects/demo/registrations/{app.token().split(':')[0]}"
+    wait(lambda: b'"SANDBOX"' in server.call("GET", path)[1], "the server to have the address")
+    check(True, "the server has the device's address at Apple's push service")
+    second = App(os.path.dirname(app.state), app.url)
+    second.log = f"{app.log}.second"
+    second.start()
+    check(second.process.wait(timeout=60) == 1, "a second process on one folder ends with 1")
+    check("com.google.fcm 5" in second.lines()[-1], f"and says why: {second.lines()[-1]}")
+    app.say("delete")
+    app.wait_line("deleted")
+    check(server.call("GET", path)[0] == 404, "the registration is gone when deleteToken has ended")
+    app.say("quit")
+    check(app.process.wait(timeout=60) == 0, "the app ends with 0")
+
+
+def main():
+    folder = make_folder()
+    server = DevelopmentServer(folder)
+    app = App(folder, f"http://{server.host}:{server.port}")
+    try:
+        restart(server)
+        for step in (receives, server_dies, app_dies, forgotten, reborn, address_and_end):
+            step(server, app)
+        print("swift_client: ok")
+    except BaseException:
+        if os.path.exists(app.log):
+            with open(app.log, encoding="utf-8") as log:
+                print("--- the app\n" + "".join(log.readlines()[-60:]))
+        raise
+    finally:
+        app.kill()
+        server.kill()
+        remove(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""An app with the Swift client library: the program messaging-sample, which takes commands and prints a line
+for each thing that happens."""
+import os
+import signal
+import subprocess
+
+from system.checks import wait
+from system.process import ROOT, UNPRIVILEGED
+
+
+def program():
+    """The path of the app's program: MESSAGING_SAMPLE, else the debug build."""
+    found = os.environ.get("MESSAGING_SAMPLE") or os.path.join(ROOT, ".build/debug/messaging-sample")
+    if not os.path.exists(found):
+        raise SystemExit(f"FAIL: there is no {found}: swift build --product messaging-sample")
+    return found
+
+
+class App:
+    """An app of the project `demo` at `url`. Its client's state is in `folder`/app, its output in
+    `folder`/app.log."""
+
+    def __init__(self, folder, url):
+        self.url, self.state = url, os.path.join(folder, "app")
+        self.log, self.process, self.begin = os.path.join(folder, "app.log"), None, 0
+
+    def start(self):
+        """Starts a process, whose output alone `lines` gives from now on."""
+        self.begin = os.path.getsize(self.log) if os.path.exists(self.log) else 0
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [UNPRIVILEGED, program(), self.url, "demo", self.state], stdin=subprocess.PIPE, stdout=log,
+                stderr=log, text=True)
+
+    def say(self, line):
+        """Gives the app a command."""
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def lines(self):
+        """The whole lines that the present process has printed."""
+        with open(self.log, encoding="utf-8") as log:
+            log.seek(self.begin)
+            return log.read().split("\n")[:-1]
+
+    def numbers(self, word):
+        """The numbers of the messages that the process has told of with this word: `message` or `handled`."""
+        return [int(line.split()[1]) for line in self.lines() if line.startswith(word + " ")]
+
+    def wait_line(self, line, count=1):
+        """Waits until the process has printed the line so often."""
+        def has_come():
+            if self.process.poll() is not None:
+                raise SystemExit(f"FAIL: the app ended with {self.process.returncode}: {self.lines()[-5:]}")
+            return self.lines().count(line) >= count
+        wait(has_come, f"the app to print \"{line}\"")
+
+    def token(self):
+        """The device's token."""
+        self.say("token")
+        wait(lambda: any(line.startswith("token ") for line in self.lines()), "the app's token")
+        return [line for line in self.lines() if line.startswith("token ")][-1].split()[1]
+
+    def kill(self):
+        """Kills the process with -9, where it runs."""
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process.stdin.close()
