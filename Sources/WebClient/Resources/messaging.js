@@ -115,6 +115,7 @@ class Messaging {
     this.handlers = {};
     this.connection = { state: "closed", isHere: false };
     this.worker = undefined;
+    this.isAway = false;
     this.stopping = undefined;
     this.number = 0;
     this.replies = new Map();
@@ -125,6 +126,15 @@ class Messaging {
     for (const [target, event] of [[globalThis, "online"], [document, "visibilitychange"]]) {
       target.addEventListener(event, () => wake(this));
     }
+    // A page that the browser keeps for its back button is frozen: it must not hold the stream meanwhile.
+    addEventListener("pagehide", () => {
+      this.isAway = true;
+      this.stopping?.abort();
+    });
+    addEventListener("pageshow", () => {
+      this.isAway = false;
+      compete(this);
+    });
     navigator.serviceWorker?.addEventListener("message", async ({ data }) => {
       if (data?.tidecast !== "message" || !this.handlers.message) return;
       await run(this, "message", data.payload);
@@ -416,7 +426,7 @@ async function otherTabs(messaging) {
 
 /** Takes part in who reads the stream, once this tab has handlers. */
 function compete(messaging) {
-  if (!reads(messaging) || messaging.stopping) return;
+  if (!reads(messaging) || messaging.stopping || messaging.isAway) return;
   const stopping = new AbortController();
   const { signal } = stopping;
   messaging.stopping = stopping;
