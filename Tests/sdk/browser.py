@@ -24,6 +24,7 @@ class Browser:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                    "--no-first-run", "--no-default-browser-check", "--disable-extensions",
                    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                   "--ignore-certificate-errors",
                    "--remote-debugging-port=0", f"--user-data-dir={self.profile}", "about:blank"]
         self.log = os.path.join(folder, "browser-log")
         # The wrapper that gives up privileges sets HOME, so `env` comes behind it.
@@ -71,23 +72,41 @@ class Browser:
 
     def push(self, tab, data):
         """Gives the tab's worker a message of the push service. `data`: the text of the message."""
-        url = tab.run("navigator.serviceWorker.getRegistrations().then((all) => all[0].scope)")
-        registration = self.worker(tab, url)
-        tab.command("ServiceWorker.deliverPushMessage", origin=url.split("/client")[0],
-                    registrationId=registration, data=data)
+        scope = tab.run("navigator.serviceWorker.getRegistrations().then((all) => all[0].scope)")
+        tab.command("ServiceWorker.deliverPushMessage", origin=tab.run("location.origin"),
+                    registrationId=self.worker(tab, scope), data=data)
 
     def worker(self, tab, scope):
         """The id of the worker's registration with this scope."""
         tab.command("ServiceWorker.disable")
         self.number += 1
-        self.socket.send(json.dumps({"id": self.number, "method": "ServiceWorker.enable", "params": {},
-                                     "sessionId": tab.session}))
+        message = {"id": self.number, "method": "ServiceWorker.enable", "params": {}}
+        self.socket.send(json.dumps({**message, "sessionId": tab.session}))
         while True:
             event = json.loads(self.socket.recv(timeout=ANSWER_SECONDS))
             if event.get("method") == "ServiceWorker.workerRegistrationUpdated":
                 for one in event["params"]["registrations"]:
                     if one["scopeURL"] == scope and not one["isDeleted"]:
                         return one["registrationId"]
+
+    def inside_worker(self, script, origin):
+        """The value of an expression in the worker of an app."""
+        targets = self.command("Target.getTargets", filter=[{"type": "service_worker"}])["targetInfos"]
+        target = next(one["targetId"] for one in targets if one["url"].startswith(origin))
+        session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        try:
+            return value(self.command("Runtime.evaluate", session, expression=script, awaitPromise=True,
+                                      returnByValue=True))
+        finally:
+            self.command("Target.detachFromTarget", sessionId=session)
+
+
+def value(answer):
+    """The value in an answer of Runtime.evaluate. Raises RuntimeError with what the script has thrown."""
+    if "exceptionDetails" in answer:
+        thrown = answer["exceptionDetails"]
+        raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
+    return answer["result"].get("value")
 
 
 class Tab:
@@ -104,12 +123,8 @@ class Tab:
 
     def run(self, script):
         """The value of an expression, or of its promise. Raises RuntimeError with what the script throws."""
-        answer = self.command("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True,
-                              userGesture=True)
-        if "exceptionDetails" in answer:
-            thrown = answer["exceptionDetails"]
-            raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
-        return answer["result"].get("value")
+        return value(self.command("Runtime.evaluate", expression=script, awaitPromise=True,
+                                  returnByValue=True, userGesture=True))
 
     def holds(self, script):
         """Whether the expression is true. A page that is being loaded has no answer yet."""

@@ -9,9 +9,10 @@ import signal
 import subprocess
 import time
 
+import web_app
 from browser import Browser
 from system.checks import check, until, wait
-from system.process import BACKEND, OWNER, DevelopmentServer, Server
+from system.process import BACKEND, OWNER, DevelopmentServer
 
 WORK = os.environ["WORK"]
 # The page's own module: a second import of it is the same instance.
@@ -200,11 +201,8 @@ def changes_topics(server, tab, token):
         ('await c.subscribeToTopic(m, "")', "invalid-topic-name"),
         ('await c.subscribeToTopic(c.getMessaging({projectId: "none"}), "x")', "not-registered"),
         ("c.getMessaging({})", "missing-app-config-values"),
-        ('await c.getToken(m, {vapidKey: "BK"})', "only-with-worker"),
+        ('await c.getToken(c.getMessaging({projectId: "q"}), {vapidKey: "BK"})', "invalid-sw-registration"),
     ]:
-        # The page itself has handed its worker in.
-        if code == "only-with-worker":
-            script, code = script.replace("(m,", '(c.getMessaging({projectId: "q"}),'), "invalid-sw-registration"
         said = tab.run(inside(CLIENT + f"try {{ {script} }} catch (e) {{ return e.code }}"))
         check(said == f"messaging/{code}", f"a mistake has a name: {code} ({said})")
 
@@ -222,11 +220,48 @@ def ends(server, tab, token):
     check(other != token, "the next registration gets the topics that the app wants")
     press(tab, "unregister")
     wait(lambda: not token_of(tab) and streams(server) == 0, "the end", 20)
-    check(device(server, other) is None, "a click ends the registration, and its stream")
+    check(device(server, other) is None and tab.run("document.getElementById('problem').hidden"),
+          "a click ends the registration, and its stream")
     press(tab, "register")
     wait(lambda: is_connected(tab), "the registration", 20)
     check(topics(server, token_of(tab)) == [], "which also forgets the topics")
     return token_of(tab)
+
+
+def drops(server, tab, token):
+    """As at FCM, at most 100 messages wait for a device that is away."""
+    tab.go("about:blank")
+    wait(lambda: streams(server) == 0, "the end of the stream", 20)
+    for number in range(101):
+        send(server, f"{number}", token=token)
+    tab.go(f"http://127.0.0.1:{server.port}/")
+    page(tab, "true")
+    wait(lambda: "Messages were dropped" in arrived(tab), "the notice", 20)
+    wait(lambda: is_settled(server, token), "the acknowledgement", 20)
+    check(True, "the page hears that the server has dropped messages")
+
+
+def pictures(server, tab, token, folder):
+    """Writes the page as a reader sees it: light, dark, on a narrow screen, and before a registration."""
+    tab.run("document.querySelector('#ticks input[value=news]').click()")
+    tab.run("document.querySelector('#ticks input[value=weather]').click()")
+    wait(lambda: topics(server, token) == ["news", "weather"], "the subscriptions", 20)
+    before = len(arrived(tab))
+    for title, body, target in [
+            ("High water at 14:20", "The tide is coming in.", {"topic": "news"}),
+            ("Storm warning", "Gusts of 9 Beaufort until the evening; stay in the harbour.",
+             {"topic": "weather"}),
+            ("Your berth", "Place 17 is yours until Sunday.", {"token": token})]:
+        message = {"notification": {"title": title, "body": body}, "data": {"n": "1"}, **target}
+        server.call("POST", "/v1/projects/demo/messages:send", {"message": message})
+    wait(lambda: len(arrived(tab)) == before + 3, "the messages", 20)
+    tab.picture(f"{folder}/light.png", width=1200, height=900)
+    tab.picture(f"{folder}/dark.png", width=1200, height=900, is_dark=True)
+    tab.picture(f"{folder}/narrow.png", width=375, height=1500, scale=2)
+    tab.picture(f"{folder}/narrow-dark.png", width=320, height=1500, is_dark=True, scale=2)
+    press(tab, "unregister")
+    wait(lambda: not token_of(tab), "the end", 20)
+    tab.picture(f"{folder}/begin.png", width=1000, height=800)
 
 
 def main():
@@ -242,6 +277,10 @@ def main():
         resumes(server, tab, token)
         changes_topics(server, tab, token)
         token = ends(server, tab, token)
+        drops(server, tab, token)
+        web_app.test(browser, WORK)
+        if os.environ.get("PICTURES"):
+            pictures(server, tab, token, os.environ["PICTURES"])
     finally:
         browser.close()
         server.kill()

@@ -88,6 +88,8 @@ async function show() {
   part("registration").hidden = !token;
   part("token").textContent = token ?? "";
   part("topics").disabled = !token;
+  part("hint").textContent = token ? "Tick the topics that this browser subscribes to."
+    : "Register first, then tick the topics that this browser subscribes to.";
   showTopics(await getTopics(messaging));
   showConnection();
   showNotifications();
@@ -101,12 +103,13 @@ function written() {
   return { [kind]: kind === "token" ? token : topic, notification };
 }
 
-function arrived(title, text, from, when) {
+function arrived({ title, text, data, from, when = new Date() }) {
   const entry = document.createElement("li");
   const foot = made("p", "", "from");
   foot.append(made("span", from), made("time", when.toLocaleTimeString()));
   entry.append(made("h3", title));
   if (text) entry.append(made("p", text));
+  if (data) entry.append(made("code", JSON.stringify(data)));
   entry.append(foot);
   part("arrived").prepend(entry);
   while (part("arrived").childElementCount > arrivedMax) part("arrived").lastElementChild.remove();
@@ -116,13 +119,13 @@ function arrived(title, text, from, when) {
 
 onMessage(messaging, (payload) => {
   const { title, body } = payload.notification ?? {};
-  const data = payload.data ? JSON.stringify(payload.data) : "";
-  arrived(title || "(no title)", [body, data].filter(Boolean).join(" "),
-    payload.from.startsWith("/topics/") ? `topic ${payload.from.slice(8)}` : "to this device",
-    new Date(payload.sentTime ?? Date.now()));
+  const from = payload.from.startsWith("/topics/") ? `topic ${payload.from.slice(8)}` : "to this device";
+  const when = payload.sentTime ? new Date(payload.sentTime) : undefined;
+  arrived({ title: title || "(no title)", text: body, data: payload.data, from, when });
 });
 onDeletedMessages(messaging, () => {
-  arrived("Messages were dropped", "Too many waited for this browser.", "from the server", new Date());
+  const text = "Too many waited for this browser, or for too long.";
+  arrived({ title: "Messages were dropped", text, from: "from the server" });
 });
 onUnregistered(messaging, async () => {
   await show();

@@ -86,7 +86,7 @@
     } catch {
       // Not ours, or damaged.
     }
-    if (typeof message !== "object" || message === null) return;
+    if (typeof message?.fcmMessageId !== "string") return;
     const payload = compose(message);
     const isVisible = await visible();
     if (await isSeen(payload.messageId, !isVisible)) return;

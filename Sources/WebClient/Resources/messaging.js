@@ -101,6 +101,11 @@ async function load(store, key) {
   });
 }
 
+/** The record of a registration that goes on. While `deleteToken` asks the server, it has `isEnding`. */
+async function registered(messaging) {
+  const device = await load("devices", messaging.key);
+  return device?.token && !device.isEnding ? device : undefined;
+}
 const isSeen = async (id) => (await load("seen", "ids"))?.includes(id) ?? false;
 const noteSeen = (id) => update("seen", "ids",
   (ids = []) => (ids.includes(id) ? ids : [...ids, id].slice(-SEEN_MAX)));
@@ -157,7 +162,7 @@ export function getMessaging(app = {}) {
   }
   const origin = new URL(server).href.replace(/\/+$/, "");
   const known = all.get(`${origin} ${projectId}`) ?? new Messaging(origin, projectId, apiKey);
-  known.apiKey ??= apiKey;
+  known.apiKey = apiKey ?? known.apiKey;
   all.set(`${origin} ${projectId}`, known);
   return known;
 }
@@ -192,8 +197,8 @@ export async function getToken(messaging, options = {}) {
   messaging.worker = options.serviceWorkerRegistration ?? messaging.worker;
   let isNew = false;
   const device = await navigator.locks.request(`${messaging.key} register`, async () => {
-    const known = await load("devices", messaging.key);
-    if (known?.token) return known;
+    const known = await registered(messaging);
+    if (known) return known;
     const headers = messaging.apiKey ? { "x-goog-api-key": messaging.apiKey } : {};
     const answer = await call(messaging, "POST", "/registrations",
       { body: {}, headers, code: "token-subscribe-failed" });
@@ -201,12 +206,12 @@ export async function getToken(messaging, options = {}) {
     isNew = true;
     // Topics that the app wants outlive a registration that the server has ended.
     return update("devices", messaging.key, (former) => ({
-      token: answer.token, credential: answer.credential, topics: former?.topics ?? new Map(),
+      token: answer.token, credential: answer.credential,
+      topics: former?.isEnding ? new Map() : former?.topics ?? new Map(),
     }));
   });
   if (isNew) {
-    messaging.channel.postMessage({ type: "registered" });
-    wake(messaging);
+    wakeAll(messaging);
     settleAll(messaging).catch(() => {});
   }
   if (options.vapidKey) await registerPush(messaging, device, options.vapidKey);
@@ -215,7 +220,7 @@ export async function getToken(messaging, options = {}) {
 
 /** Whether this browser is registered, without registering it. */
 export async function isRegistered(messaging) {
-  return Boolean((await load("devices", messaging.key))?.token);
+  return Boolean(await registered(messaging));
 }
 
 /** Tells the server the address of this browser at its push service, where the address is another. */
@@ -250,20 +255,23 @@ async function registerPush(messaging, device, vapidKey) {
 /** Ends the registration, its topics and its stream. True once the server has ended it. */
 export async function deleteToken(messaging) {
   await navigator.locks.request(`${messaging.key} register`, async () => {
-    const device = await load("devices", messaging.key);
+    const device = await update("devices", messaging.key, (now) => now && { ...now, isEnding: true });
     if (device?.token) {
       try {
         await call(messaging, "DELETE", `/registrations/${device.token}`,
           { headers: bearer(device), code: "token-unsubscribe-failed" });
       } catch (error) {
-        if (!error.isGone) throw error;
+        if (!error.isGone) {
+          await update("devices", messaging.key, (now) => now && { ...now, isEnding: false });
+          wakeAll(messaging);
+          throw error;
+        }
       }
       if (device.web) await (await messaging.worker?.pushManager?.getSubscription())?.unsubscribe();
     }
     await update("devices", messaging.key, () => undefined);
   });
-  messaging.channel.postMessage({ type: "ended" });
-  wake(messaging);
+  wakeAll(messaging);
   return true;
 }
 
@@ -271,7 +279,7 @@ export async function deleteToken(messaging) {
 async function forget(messaging, token) {
   let isOurs = false;
   await update("devices", messaging.key, (device) => {
-    isOurs = device?.token === token;
+    isOurs = device?.token === token && !device.isEnding;
     if (!isOurs) return device;
     for (const wish of device.topics.values()) wish.isDone = false;
     return { topics: device.topics };
@@ -298,7 +306,7 @@ async function wish(messaging, text, isWanted) {
   const topic = String(text).replace(/^\/topics\//, "");
   if (!TOPIC.test(topic)) throw new MessagingError("invalid-topic-name", `"${topic}" is no topic's name.`);
   await update("devices", messaging.key, (device) => {
-    if (!device?.token) return device;
+    if (!device?.token || device.isEnding) return device;
     const version = (device.topics.get(topic)?.version ?? 0) + 1;
     device.topics.set(topic, { isWanted, isDone: false, version });
     return device;
@@ -316,8 +324,8 @@ async function wish(messaging, text, isWanted) {
 /** Carries out one wish, where it is not done yet. */
 function settle(messaging, topic) {
   return navigator.locks.request(`${messaging.key} topic ${topic}`, async () => {
-    const device = await load("devices", messaging.key);
-    if (!device?.token) throw new MessagingError("not-registered", "Call getToken first.", { status: 400 });
+    const device = await registered(messaging);
+    if (!device) throw new MessagingError("not-registered", "Call getToken first.", { status: 400 });
     const wanted = device.topics.get(topic);
     if (!wanted || wanted.isDone) return;
     const settled = (isKept) => update("devices", messaging.key, (now) => {
@@ -340,8 +348,8 @@ function settle(messaging, topic) {
 
 /** Carries out all wishes. Once a day, first asks the server which subscriptions it still has. */
 async function settleAll(messaging) {
-  let device = await load("devices", messaging.key);
-  if (!device?.token) return;
+  let device = await registered(messaging);
+  if (!device) return;
   if (device.topics.size > 0 && !(Date.now() - device.repaired < REPAIR_MS)) {
     const there = new Set();
     for (let page = "", isFirst = true; page || isFirst; isFirst = false) {
@@ -454,7 +462,7 @@ async function heard(messaging, data) {
       if (waiting?.tabs.size === 0) waiting.resolve();
       break;
     }
-    case "registered": case "ended": wake(messaging); break;
+    case "wake": wake(messaging); break;
     case "unregistered": await run(messaging, "unregistered"); break;
     case "connection": connected(messaging, data.state, false); break;
     case "hello": {
@@ -489,8 +497,8 @@ async function hold(messaging, signal) {
   while (!signal.aborted) {
     let device, wait;
     try {
-      device = await load("devices", messaging.key);
-      if (!device?.token) {
+      device = await registered(messaging);
+      if (!device) {
         connected(messaging, "closed", true);
         await pause(messaging, Infinity, signal);
         continue;
@@ -629,6 +637,11 @@ function acknowledge(messaging, device, id) {
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const backoff = (failures) => Math.min(RETRY_MAX_MS, 500 * 2 ** failures) * (0.5 + Math.random() / 2);
 const wake = (messaging) => messaging.woken.dispatchEvent(new Event("wake"));
+/** A registration was made or ended: all tabs look at it. */
+function wakeAll(messaging) {
+  messaging.channel.postMessage({ type: "wake" });
+  wake(messaging);
+}
 
 /** Waits, but not past the moment when there is reason to try at once: the network is back, the tab is shown,
  * a registration was made or ended. */
