@@ -5,9 +5,10 @@ import json
 import os
 import subprocess
 
-from system.checks import until
-from system.process import UNPRIVILEGED
 from websockets.sync.client import connect
+
+from system.checks import until, wait
+from system.process import UNPRIVILEGED
 
 PROGRAM = "/usr/bin/chromium"
 START_SECONDS = 60
@@ -89,25 +90,6 @@ class Browser:
                     if one["scopeURL"] == scope and not one["isDeleted"]:
                         return one["registrationId"]
 
-    def inside_worker(self, script, origin):
-        """The value of an expression in the worker of an app."""
-        targets = self.command("Target.getTargets", filter=[{"type": "service_worker"}])["targetInfos"]
-        target = next(one["targetId"] for one in targets if one["url"].startswith(origin))
-        session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        try:
-            return value(self.command("Runtime.evaluate", session, expression=script, awaitPromise=True,
-                                      returnByValue=True))
-        finally:
-            self.command("Target.detachFromTarget", sessionId=session)
-
-
-def value(answer):
-    """The value in an answer of Runtime.evaluate. Raises RuntimeError with what the script has thrown."""
-    if "exceptionDetails" in answer:
-        thrown = answer["exceptionDetails"]
-        raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
-    return answer["result"].get("value")
-
 
 class Tab:
     """One tab of a browser."""
@@ -123,8 +105,12 @@ class Tab:
 
     def run(self, script):
         """The value of an expression, or of its promise. Raises RuntimeError with what the script throws."""
-        return value(self.command("Runtime.evaluate", expression=script, awaitPromise=True,
-                                  returnByValue=True, userGesture=True))
+        answer = self.command("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True,
+                              userGesture=True)
+        if "exceptionDetails" in answer:
+            thrown = answer["exceptionDetails"]
+            raise RuntimeError(thrown.get("exception", {}).get("description") or thrown["text"])
+        return answer["result"].get("value")
 
     def holds(self, script):
         """Whether the expression is true. A page that is being loaded has no answer yet."""
@@ -134,12 +120,20 @@ class Tab:
             return False
 
     def go(self, url):
-        """Loads another page."""
+        """Loads another page, and waits until it is there."""
+        self.run("window.isFormer = true")
         self.command("Page.navigate", url=url)
+        self.wait_loaded()
 
     def reload(self):
-        """Loads the page again."""
+        """Loads the page again, and waits until it is there."""
+        self.run("window.isFormer = true")
         self.command("Page.reload")
+        self.wait_loaded()
+
+    def wait_loaded(self):
+        """Waits until the page is another one than that which `isFormer` marks."""
+        wait(lambda: self.holds("!window.isFormer && document.readyState === 'complete'"), "the page")
 
     def front(self):
         """Makes the tab the one that is shown."""

@@ -6,13 +6,19 @@ import os
 import threading
 
 from system.checks import check, wait
-from system.process import Server, make_certificates, tls_words
 from system.ports import free_port
+from system.process import Server, make_certificates, tls_words
 
 WORKER = """
 importScripts("%s/client/v1/messaging-sw.js");
-const got = [];
-tidecast.onBackgroundMessage(async (payload) => { got.push(payload); });
+const channel = new BroadcastChannel("app");
+tidecast.onBackgroundMessage((payload) => channel.postMessage(payload));
+// Nobody clicks in a browser without a screen.
+addEventListener("message", async ({ data }) => {
+  if (data !== "click") return;
+  const [notification] = await registration.getNotifications();
+  dispatchEvent(new NotificationEvent("notificationclick", { notification }));
+});
 """
 PAGE = "<!doctype html><title>App</title>"
 
@@ -77,7 +83,7 @@ class Shop:
         return self.run("return got")
 
     def worker_got(self):
-        return self.browser.inside_worker("got", self.app.url)
+        return self.run("return workerGot")
 
     def notifications(self):
         return self.run("return (await worker.getNotifications()).map(({title, body}) => [title, body])")
@@ -92,7 +98,9 @@ def registers(shop):
     check(code == ["messaging/token-subscribe-failed", 401], f"a wrong API key is refused ({code})")
     shop.run(f"c.getMessaging({{projectId: 'shop', apiKey: '{shop.key}'}})")
     token = shop.run("""
-      window.got = [];
+      [window.got, window.workerGot] = [[], []];
+      window.channel = new BroadcastChannel("app");
+      channel.onmessage = ({ data }) => workerGot.push(data);
       c.onMessage(m, { next: (payload) => { got.push(payload); } });
       await navigator.serviceWorker.register("/worker.js");
       window.worker = await navigator.serviceWorker.ready;
@@ -123,8 +131,7 @@ def hides(shop, token):
     wait(lambda: shop.waiting(token) == 0, "the acknowledgement", 20)
     check(len(shop.worker_got()) == 2 and len(shop.got()) == 1,
           "the worker gets what comes while no tab is visible, shows it, and it is acknowledged")
-    shop.browser.inside_worker("""registration.getNotifications().then(([notification]) =>
-      dispatchEvent(new NotificationEvent("notificationclick", { notification })))""", shop.app.url)
+    shop.run("worker.active.postMessage('click')")
     wait(lambda: shop.notifications() == [], "the click", 20)
     check(True, "a click closes the notification")
     pushed = {"from": "/topics/news", "fcmMessageId": "push-1", "collapse_key": "k", "data": {"n": "2"},
