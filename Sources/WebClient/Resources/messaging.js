@@ -13,8 +13,8 @@ const REPLACED_MS = 60_000;
 const RETRY_MAX_MS = 30_000;
 /** Acknowledgements are cumulative, so that one stands for all messages of this time. */
 const ACKNOWLEDGE_MS = 400;
-/** How long a message waits for the handlers of another tab, or of the worker. */
-const HANDLER_MS = 10_000;
+/** How long the messages behind one wait for its handlers. */
+const HANDLER_MS = 30_000;
 const REPAIR_MS = 86_400_000;
 const SEEN_MAX = 200;
 const TOPIC = /^[a-zA-Z0-9\-_.~%]{1,900}$/;
@@ -44,7 +44,9 @@ export class MessagingError extends Error {
 
 /** Whether this browser, and this page, can use the client. Pages need HTTPS, or a name of this machine. */
 export async function isSupported() {
-  if (!globalThis.isSecureContext || !navigator.locks || !globalThis.BroadcastChannel) return false;
+  if (!globalThis.isSecureContext || !navigator.locks || !globalThis.BroadcastChannel || !AbortSignal.any) {
+    return false;
+  }
   try {
     await database();
     return true;
@@ -479,8 +481,8 @@ async function tell(messaging, type, payload) {
   const number = (messaging.number += 1);
   const handled = new Promise((resolve) => messaging.replies.set(number, { tabs, resolve }));
   messaging.channel.postMessage({ type, payload, number, from: messaging.id });
-  await run(messaging, type, payload);
   const end = Date.now() + HANDLER_MS;
+  await Promise.race([run(messaging, type, payload), sleep(HANDLER_MS)]);
   while (tabs.size > 0 && Date.now() < end) {
     await Promise.race([handled, sleep(1000)]);
     // A tab that was closed does not answer.
