@@ -13,7 +13,7 @@ import web_app
 from browser import Browser
 
 from system.checks import check, until, wait
-from system.process import BACKEND, OWNER, DevelopmentServer
+from system.process import BACKEND, OWNER, DevelopmentServer, remove
 
 WORK = os.environ["WORK"]
 # The page's own module: a second import of it is the same instance.
@@ -236,6 +236,36 @@ def ends(server, tab, token):
     return token_of(tab)
 
 
+def loses(server, tab, token):
+    """A developer begins with an empty folder, and the browser still has the registration of the former."""
+    tab.run(inside(CLIENT + 'await c.subscribeToTopic(m, "news")'))
+    server.kill()
+    remove(server.data)
+    server.start()
+    server.wait_ready()
+    wait(lambda: tab.holds("!document.getElementById('register').hidden"), "the end", 40)
+    press(tab, "register")
+    wait(lambda: is_connected(tab), "the registration", 20)
+    other = token_of(tab)
+    wait(lambda: topics(server, other) == ["news"], "the topic", 20)
+    check(other != token, "a browser registers again where the server has lost its registration")
+    server.kill()
+    remove(server.data)
+    server.start()
+    server.wait_ready()
+    # The project is there, and the device is not.
+    assert server.call("POST", "/v1/projects/demo/registrations", {})[0] == 200
+    code = tab.run(inside(CLIENT + 'await c.subscribeToTopic(m, "sport").catch(() => {});'
+                          " return c.isRegistered(m)"))
+    check(code is False, "and hears so from the answer to any call")
+    wait(lambda: tab.holds("!document.getElementById('register').hidden"), "the end", 40)
+    press(tab, "register")
+    wait(lambda: is_connected(tab), "the registration", 20)
+    # The wish for the other topic counts where it came before the stream's refusal.
+    wait(lambda: "news" in topics(server, token_of(tab)), "the topic", 20)
+    return token_of(tab)
+
+
 def drops(server, tab, token):
     """As at FCM, at most 100 messages wait for a device that is away."""
     tab.go("about:blank")
@@ -285,6 +315,7 @@ def main():
         resumes(server, tab, token)
         changes_topics(server, tab, token)
         token = ends(server, tab, token)
+        token = loses(server, tab, token)
         drops(server, tab, token)
         web_app.test(browser, WORK)
         if os.environ.get("PICTURES"):

@@ -341,7 +341,8 @@ function settle(messaging, topic) {
     try {
       await call(messaging, "POST", path, { headers: bearer(device), code: `topic-${verb}-failed` });
     } catch (error) {
-      if (!error.isTemporary && !error.isGone) await settled(false);
+      if (error.isGone) await forget(messaging, device.token);
+      else if (!error.isTemporary) await settled(false);
       throw error;
     }
     await settled(wanted.isWanted);
