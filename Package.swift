@@ -82,13 +82,19 @@ let core: [Target] = [
         ], settings: simulated),
 ]
 
+/// Files for browsers, as code, so that the program is one file.
+let webFiles = ["messaging.js", "messaging-sw.js", "demo.html", "demo.css", "demo.js"]
+
 let api: [Target] = [
+    .target(
+        name: "WebClient", dependencies: ["HTTPMessages", "CXXHash"],
+        resources: webFiles.map { .embedInCode("Resources/\($0)") }, swiftSettings: settings),
     .floor(
         "FCMAPI",
         on: [
             "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Credentials", "Partitions",
-            "Routing", "Quotas", "CSimdjson", "COpenSSL",
-        ])
+            "Routing", "Quotas", "WebClient", "CSimdjson", "COpenSSL",
+        ]),
 ]
 
 let catalog: [Target] = [

@@ -296,7 +296,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         _ responder: Responder, _ response: HTTPResponse, context: ChannelHandlerContext
     ) {
         var head = head(response.status, response.fields)
-        if response.status != 204 {
+        if response.hasLength {
             head.headers.add(name: "content-length", value: "\(response.body.count)")
         }
         context.write(wrapOutboundOut(.head(head)), promise: nil)

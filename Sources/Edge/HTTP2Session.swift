@@ -119,8 +119,8 @@ final class HTTP2Session {
         let length = response.body.count
         if length == 0 || responder.isHead {
             return submit(
-                responder, response.status, fields: response.fields, length: length, date: date,
-                hasBody: false)
+                responder, response.status, fields: response.fields,
+                length: response.hasLength ? length : nil, date: date, hasBody: false)
         }
         if length <= configuration.smallAnswerBytes {
             answers.add(length)

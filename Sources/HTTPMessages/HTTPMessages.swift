@@ -133,6 +133,10 @@ public struct HTTPResponse: Sendable {
         self.fields = fields
         self.body = body
     }
+
+    /// Whether the answer says the length of its body. 204 must not; 304 would have to say the length of the
+    /// file that it does not carry (RFC 9110, 8.6).
+    public var hasLength: Bool { status != 204 && status != 304 }
 }
 
 /// Bytes that many streams share: the edge writes each stream from them without a copy of its own.

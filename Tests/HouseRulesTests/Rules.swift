@@ -59,7 +59,7 @@ struct Rule: Sendable {
 extension Rule {
     /// Targets that decide. They must have no I/O, clock, task or randomness of their own.
     static let core: Set = [
-        "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "MemoryEngine", "FCMAPI", "Journal",
+        "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "MemoryEngine", "FCMAPI", "WebClient", "Journal",
         "Credentials", "Quotas", "Placement", "Partitions", "Routing",
         "Membership", "Ownership", "NodeCore", "Simulator", "PushMessages",
     ]

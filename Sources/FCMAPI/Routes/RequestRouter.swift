@@ -3,6 +3,7 @@ import Model
 import Quotas
 import RegistrationIDs
 import Routing
+import WebClient
 
 /// Finds out which operation one request asks for, and whether its sender may ask for it.
 struct RequestRouter {
@@ -39,7 +40,21 @@ struct RequestRouter {
         if target.matches(0, "emulator"), let emulator = api.settings.emulator {
             return try emulate(emulator)
         }
+        if let answer = try webFile() { return .respond(answer) }
         throw .notFoundHere
+    }
+
+    /// The file for browsers at the path: the JavaScript client, or a development server's page.
+    private func webFile() throws(APIError) -> HTTPResponse? {
+        guard request.method == .get || request.method == .head, target.count > 0 else { return nil }
+        let path = String(decoding: request.target.prefix { $0 != UInt8(ascii: "?") }, as: UTF8.self)
+        if let file = WebClient.file(at: path, isDev: api.settings.isDev) {
+            return file.answer(noneMatch: request.fields.string("if-none-match"))
+        }
+        guard path == "/" else { return nil }
+        throw APIError(
+            status: .notFound,
+            message: "This server has no page: only a development server (--dev) has a demonstration page.")
     }
 
     // MARK: Who

@@ -1,0 +1,76 @@
+import CXXHash
+import HTTPMessages
+
+/// One file that browsers fetch: its bytes, and the header fields of its answer.
+public struct WebFile: Sendable {
+    private let body: [UInt8]
+    private let fields: [(name: String, value: String)]
+    /// The entity tag: the quoted XXH3-64 of the bytes, so that each build's files have their own
+    /// (RFC 9110, 8.8.3).
+    public let tag: String
+
+    init(_ body: [UInt8], _ type: String, _ others: [(name: String, value: String)] = []) {
+        self.body = body
+        let hash = body.withUnsafeBytes { XXH3_64bits($0.baseAddress, $0.count) }
+        let digits = String(hash, radix: 16)
+        tag = "\"\(String(repeating: "0", count: 16 - digits.count))\(digits)\""
+        // A browser asks for each use whether its copy is still current: a page and its worker must come from
+        // one build.
+        fields =
+            [
+                ("content-type", type), ("cache-control", "no-cache"), ("etag", tag),
+                ("x-content-type-options", "nosniff"),
+            ] + others
+    }
+
+    /// 200 with the bytes; 304 where `noneMatch`, the value of `If-None-Match`, has the file's tag. The
+    /// comparison is weak (RFC 9110, 13.1.2).
+    public func answer(noneMatch: String?) -> HTTPResponse {
+        let known = (noneMatch ?? "").split(separator: ",").map { text in
+            let tag = text.split { $0 == " " || $0 == "\t" }.first ?? ""
+            return tag.hasPrefix("W/") ? tag.dropFirst(2) : tag
+        }
+        let isCurrent = known.contains { $0 == tag || $0 == "*" }
+        return HTTPResponse(status: isCurrent ? 304 : 200, fields: fields, body: isCurrent ? [] : body)
+    }
+}
+
+/// The files for browsers that the program has in itself: the JavaScript client, its worker, and the
+/// demonstration page of a development server.
+public enum WebClient {
+    private static let script = "text/javascript; charset=utf-8"
+
+    /// A page of any origin may import the client: it shows no secret.
+    private static let forAll = [
+        (name: "access-control-allow-origin", value: "*"),
+        (name: "cross-origin-resource-policy", value: "cross-origin"),
+    ]
+
+    /// The demonstration page loads nothing from elsewhere and runs no script that stands in its text.
+    private static let forPage = [
+        (
+            name: "content-security-policy",
+            value: "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+                + " img-src 'self' data:; worker-src 'self'; base-uri 'none'; form-action 'none';"
+                + " frame-ancestors 'none'"
+        ),
+        (name: "referrer-policy", value: "no-referrer"),
+        (name: "cross-origin-opener-policy", value: "same-origin"),
+    ]
+
+    /// By path. The path of the client has the version of the client's interface.
+    private static let client = [
+        "/client/v1/messaging.js": WebFile(PackageResources.messaging_js, script, forAll),
+        "/client/v1/messaging-sw.js": WebFile(PackageResources.messaging_sw_js, script, forAll),
+    ]
+    private static let demo = [
+        "/": WebFile(PackageResources.demo_html, "text/html; charset=utf-8", forPage),
+        "/client/demo.js": WebFile(PackageResources.demo_js, script),
+        "/client/demo.css": WebFile(PackageResources.demo_css, "text/css; charset=utf-8"),
+    ]
+
+    /// The file at a path without its query; `nil` where there is none. `isDev`: with the demonstration page.
+    public static func file(at path: String, isDev: Bool) -> WebFile? {
+        client[path] ?? (isDev ? demo[path] : nil)
+    }
+}

@@ -1,0 +1,181 @@
+"""An app on an origin of its own, which uses the JavaScript client of a server that is no development server:
+over TLS and HTTP/2, with an API key, a worker and messages of a push service. Used by web_client.py."""
+import http.server
+import json
+import os
+import threading
+
+from system.checks import check, wait
+from system.ports import free_port
+from system.process import Server, make_certificates, tls_words
+
+WORKER = """
+importScripts("%s/client/v1/messaging-sw.js");
+const channel = new BroadcastChannel("app");
+tidecast.onBackgroundMessage((payload) => channel.postMessage(payload));
+// Nobody clicks in a browser without a screen.
+addEventListener("message", async ({ data }) => {
+  if (data !== "click") return;
+  const [notification] = await registration.getNotifications();
+  dispatchEvent(new NotificationEvent("notificationclick", { notification }));
+});
+"""
+PAGE = "<!doctype html><title>App</title>"
+
+
+class App:
+    """Serves a page and a worker on http://localhost. The worker is that of the server at `url`."""
+
+    def __init__(self, url):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                is_worker = self.path == "/worker.js"
+                body = (WORKER % url if is_worker else PAGE).encode()
+                self.send_response(200)
+                self.send_header("content-type", "text/javascript" if is_worker else "text/html")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://localhost:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+class Shop:
+    """A server with one project, its keys, and an app's tab in which `m` is the project's client."""
+
+    def __init__(self, browser, folder):
+        self.browser, self.secure = browser, free_port()
+        certificates = os.path.join(folder, "shop-certs")
+        make_certificates(certificates, "--name", "localhost")
+        os.mkdir(os.path.join(folder, "shop"))
+        os.chmod(os.path.join(folder, "shop"), 0o777)
+        self.server = Server(os.path.join(folder, "shop"), *tls_words(self.secure, certificates))
+        self.server.start()
+        self.server.wait_ready()
+        self.server.command("project", "create", "shop", "--service-account", f"{folder}/shop/sa.json")
+        self.key = self.server.command("project", "key", "create", "shop", "--kind", "device").split()[-1]
+        bearer = self.server.command("project", "key", "create", "shop", "--kind", "bearer").split()[-1]
+        self.headers = {"authorization": f"Bearer {bearer}", "content-type": "application/json"}
+        self.url = f"https://localhost:{self.secure}"
+        self.app = App(self.url)
+        browser.command("Browser.grantPermissions", origin=self.app.url, permissions=["notifications"])
+        self.tab = browser.tab(f"{self.app.url}/")
+        wait(lambda: self.tab.holds("document.title === 'App'"), "the app's page", 20)
+
+    def run(self, script, key=None):
+        config = json.dumps({"projectId": "shop", "apiKey": key or self.key})
+        return self.tab.run(f"""(async () => {{
+          window.c ??= await import("{self.url}/client/v1/messaging.js");
+          window.m ??= c.getMessaging({config});
+          {script}
+        }})()""")
+
+    def send(self, **message):
+        status, body = self.server.call("POST", "/v1/projects/shop/messages:send", {"message": message},
+                                        self.headers)
+        assert status == 200, body
+
+    def got(self):
+        return self.run("return got")
+
+    def worker_got(self):
+        return self.run("return workerGot")
+
+    def notifications(self):
+        return self.run("return (await worker.getNotifications()).map(({title, body}) => [title, body])")
+
+    def waiting(self, token):
+        body = self.server.call("GET", f"/v1/projects/shop/registrations/{token}", headers=self.headers)[1]
+        return json.loads(body)["waitingCount"]
+
+
+def registers(shop):
+    code = shop.run("try { await c.getToken(m) } catch (e) { return [e.code, e.status] }", key="AWrong")
+    check(code == ["messaging/token-subscribe-failed", 401], f"a wrong API key is refused ({code})")
+    shop.run(f"c.getMessaging({{projectId: 'shop', apiKey: '{shop.key}'}})")
+    token = shop.run("""
+      [window.got, window.workerGot] = [[], []];
+      window.channel = new BroadcastChannel("app");
+      channel.onmessage = ({ data }) => workerGot.push(data);
+      c.onMessage(m, { next: (payload) => { got.push(payload); } });
+      await navigator.serviceWorker.register("/worker.js");
+      window.worker = await navigator.serviceWorker.ready;
+      const token = await c.getToken(m, { serviceWorkerRegistration: worker });
+      await c.subscribeToTopic(m, "news");
+      return token;""")
+    shop.send(topic="news", notification={"title": "a", "body": "\u2028ü"}, data={"k": "v"},
+              webpush={"notification": {"title": "for the web", "icon": "/i.png", "tag": "t"},
+                       "fcm_options": {"link": "https://shop.example/1"}})
+    wait(lambda: len(shop.got()) == 1, "the message", 20)
+    payload = shop.got()[0]
+    assert payload.pop("messageId") and payload.pop("sentTime")
+    check(payload == {"from": "/topics/news", "data": {"k": "v"},
+                      "notification": {"title": "for the web", "body": "\u2028ü", "icon": "/i.png"},
+                      "fcmOptions": {"link": "https://shop.example/1"}},
+          f"an app of another origin gets a message in the form of FCM's SDK, over TLS ({payload})")
+    return token
+
+
+def hides(shop, token):
+    """While no tab is visible, the worker gets what comes by the stream."""
+    other = shop.browser.tab("about:blank")
+    wait(lambda: shop.run("return document.visibilityState") == "hidden", "the hidden tab", 20)
+    shop.send(token=token, data={"n": "1"})
+    wait(lambda: len(shop.worker_got()) == 1, "the message in the worker", 20)
+    shop.send(topic="news", notification={"title": "Hidden", "body": "shown"})
+    wait(lambda: shop.notifications() == [["Hidden", "shown"]], "the notification", 20)
+    wait(lambda: shop.waiting(token) == 0, "the acknowledgement", 20)
+    check(len(shop.worker_got()) == 2 and len(shop.got()) == 1,
+          "the worker gets what comes while no tab is visible, shows it, and it is acknowledged")
+    shop.run("worker.active.postMessage('click')")
+    wait(lambda: shop.notifications() == [], "the click", 20)
+    check(True, "a click closes the notification")
+    pushed = {"from": "/topics/news", "fcmMessageId": "push-1", "collapse_key": "k", "data": {"n": "2"},
+              "notification": {"title": "Pushed", "body": "b", "click_action": "/x"},
+              "fcmOptions": {"analytics_label": "l"}}
+    for _ in range(2):
+        shop.browser.push(shop.tab, json.dumps(pushed))
+    wait(lambda: len(shop.worker_got()) == 3, "the push message", 20)
+    got = shop.worker_got()[2]
+    check(got == {"from": "/topics/news", "messageId": "push-1", "collapseKey": "k", "data": {"n": "2"},
+                  "notification": {"title": "Pushed", "body": "b"},
+                  "fcmOptions": {"link": "/x", "analyticsLabel": "l"}},
+          f"a push message comes to the worker in the same form, once ({got})")
+    assert shop.notifications() == [["Pushed", "b"]], shop.notifications()
+    other.close()
+    shop.tab.front()
+    wait(lambda: shop.run("return document.visibilityState") == "visible", "the tab", 20)
+    for damaged in ["", "no JSON", "[]", "null", '"x"', "7", "{", "{}"]:
+        shop.browser.push(shop.tab, damaged)
+    shop.browser.push(shop.tab, json.dumps({**pushed, "fcmMessageId": "push-2"}))
+    wait(lambda: any(one["messageId"] == "push-2" for one in shop.got()), "the push message", 20)
+    check(len(shop.worker_got()) == 3 and len(shop.got()) == 2,
+          "a push message comes to the tab that is visible, and a damaged one to nobody")
+
+
+def has_no_key(shop):
+    """The whole way of a subscription to the browser's push service, which a test cannot have."""
+    said = shop.run("""
+      PushManager.prototype.getSubscription = async () => null;
+      PushManager.prototype.subscribe = async ({ applicationServerKey }) => ({ toJSON: () => ({
+        endpoint: "https://push.example/1", keys: { p256dh: applicationServerKey, auth: "a" } }) });
+      try { await c.getToken(m, { vapidKey: "BKey" }) } catch (e) { return [e.code, e.status, e.message] }""")
+    check(said[:2] == ["messaging/token-update-failed", 400] and "no key for Web Push" in said[2],
+          f"with a vapidKey the app hears why the server cannot push ({said})")
+
+
+def test(browser, folder):
+    shop = Shop(browser, folder)
+    try:
+        token = registers(shop)
+        hides(shop, token)
+        has_no_key(shop)
+        shop.run("await c.deleteToken(m)")
+        check(shop.run("return c.isRegistered(m)") is False, "the app's registration ends")
+    finally:
+        shop.tab.close()
+        shop.server.kill()
