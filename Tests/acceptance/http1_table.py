@@ -105,7 +105,7 @@ TABLE = [
     ("more than the path takes, and the body", post("content-length: 3000000", body=bytes(3_000_000)),
      "413 closed"),
     ("absolute-form", get(path="http://localhost/healthz"), "200 open"),
-    ("absolute-form without a path", get(path="http://localhost"), "404 open"),
+    ("absolute-form without a path", get(path="http://localhost"), "200 open"),
     ("absolute-form, its authority counts", get(path="http://me@x/healthz"), REFUSED),
     ("asterisk-form", get(path="*", method="OPTIONS"), "204 open"),
     ("CONNECT", get(path="localhost:80", method="CONNECT"), "405 closed|501 closed"),
