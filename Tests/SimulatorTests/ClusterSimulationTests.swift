@@ -132,6 +132,8 @@ struct ClusterSimulationTests {
             var options = ClusterSimulation.Options(seed: seed)
             options.partition.planted = bug
             (options.pushedPerMille, options.pushFailPerMille, options.pushGonePerMille) = (800, 100, 40)
+            // The tests see a new address ended only while a push to the former one is under way.
+            if bug == .endNewAddress { (options.addressPerMille, options.pushGonePerMille) = (400, 200) }
             options.poisons = false
             let violations = ClusterSimulation(options).run().violations
             if violations.contains(where: { $0.guarantee != "invariant" }) { return }

@@ -21,7 +21,8 @@ import Testing
         let request = wire.request(for: .change(WireTests.device, topic: "a%2F.~", isSubscribe: true))
         #expect(
             request.url?.absoluteString
-                == "https://push.example.com:8443/base/v1/projects/demo/registrations/fid1/topicSubscriptions/a%252F.~:subscribe"
+                == "https://push.example.com:8443/base/v1/projects/demo/registrations/fid1"
+                + "/topicSubscriptions/a%252F.~:subscribe"
         )
         #expect(request.httpMethod == "POST")
         #expect(request.value(forHTTPHeaderField: "Authorization") == "Bearer secret1")

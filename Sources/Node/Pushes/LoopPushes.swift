@@ -46,7 +46,8 @@ struct LoopPushes {
                 to: endpoint, authorization: token, ttlSeconds: min(left, message.ttlSeconds))
             let policy = sender.policy
             let made = PushHTTPRequest(
-                number: request.number, url: endpoint.url, caPEM: sender.authority.map { String(decoding: $0, as: UTF8.self) },
+                number: request.number, url: endpoint.url,
+                caPEM: sender.authority.map { String(decoding: $0, as: UTF8.self) },
                 mayDial: { policy.mayDial($0, for: endpoint) },
                 prepare: {
                     guard isOwner() else { throw LostOwnership() }

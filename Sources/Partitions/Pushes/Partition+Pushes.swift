@@ -1,9 +1,9 @@
 import Journal
 import Model
 
-// Messages for devices that push services reach (rule: pushes-read-the-log). The delivery log stays the truth:
-// the partition gives the sender the oldest message of each device, and takes it out of the log when the
-// service has it.
+// Messages for devices that push services reach (rule: pushes-read-the-log). The delivery log stays the
+// truth: the partition gives the sender the oldest message of each device, and takes it out of the log when
+// the service has it.
 
 extension Transport.Kind {
     /// The services for which a node has a sender.

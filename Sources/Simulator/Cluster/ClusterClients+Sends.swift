@@ -59,7 +59,7 @@ extension ClusterSimulation {
         let envelope = Envelope(
             id: MessageID(time: nextMessage, random: options.seed), event: body(of: nextMessage),
             collapseKey: Array(key.utf8), sent: wall, ttlSeconds: isShort ? 1 : 86_400)
-        guard let to = address(target) else { return done() }
+        guard let to = self.address(target) else { return done() }
         let index = history.sends.count
         history.sends.append(
             History.Send(
@@ -69,6 +69,7 @@ extension ClusterSimulation {
         let send = Send(
             project: project(of: target), target: to, message: envelope, validateOnly: false)
         let number = nextMessage
+        let address = clients[client].storedAddress
         debug("send \(number) to \(target)")
         call("send", .send(send)) { outcome in
             self.debug("send \(number): \(String(describing: outcome))")
@@ -83,8 +84,9 @@ extension ClusterSimulation {
                 return done()
             case .refused(.unregistered)?:
                 self.history.sends[index].outcome = .refused(at: self.now)
-                // A device all of whose addresses are gone is no target either, until it shows itself.
-                if case .device = target, self.pushService.hasGone(client) {
+                // A device whose address is gone is no target either, until it shows itself.
+                let newest = max(address, self.clients[client].addresses)
+                if case .device = target, self.pushService.hasGone(address...newest, of: client) {
                     self.count("sends to gone addresses")
                 } else {
                     self.isUnregistered(client)

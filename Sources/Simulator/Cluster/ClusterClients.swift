@@ -16,6 +16,8 @@ struct ClusterClient {
     var lastPosition: UInt64 = 0
     /// How many addresses at the push service the device has told.
     var addresses = 0
+    /// The newest of these of which the device has heard that it is stored.
+    var storedAddress = 0
     init(number: Int, project: ProjectNumber) {
         self.number = number
         self.project = project
@@ -88,7 +90,7 @@ extension ClusterSimulation {
         guard clients[client].registration != nil else { return register(client) }
         if chance(options.unregisterPerMille) { return unregister(client) }
         let kind = pushKind(client)
-        if kind.isPushed, chance(40) { tellAddress(client) }
+        if kind.isPushed, chance(options.addressPerMille) { tellAddress(client) }
         switch roll(100) {
         case ..<30: change(client)
         case ..<75: send(client)

@@ -40,6 +40,8 @@ extension ClusterSimulation {
         public var unregisterPerMille: UInt64 = 0
         /// Of 1,000 devices, how many have an address at a push service.
         public var pushedPerMille: UInt64 = 0
+        /// Of 1,000 operations of such a device, how many tell another address.
+        public var addressPerMille: UInt64 = 40
         /// Of 1,000 messages for a push service, how many the service does not take, and for how many it says
         /// that the address is gone.
         public var pushFailPerMille: UInt64 = 0

@@ -46,8 +46,10 @@ final class SimulatedPushService {
 
     init(_ world: ClusterSimulation) { self.world = world }
 
-    /// Whether the service has said that an address of the device is gone.
-    func hasGone(_ device: Int) -> Bool { gone.contains { $0.device == device } }
+    /// Whether the service has said that one of these addresses of the device is gone.
+    func hasGone(_ numbers: ClosedRange<Int>, of device: Int) -> Bool {
+        gone.contains { $0.device == device && numbers.contains($0.number) }
+    }
     func isGone(_ address: Address) -> Bool { gone.contains(address) }
 
     // MARK: What nodes hand over
@@ -172,7 +174,9 @@ extension ClusterSimulation {
         let operation = Operation.setTransport(registration, by: .device(credential), address.transport)
         call("address", operation) { outcome in
             switch outcome {
-            case .done?: return
+            case .done?:
+                self.clients[client].storedAddress = max(
+                    self.clients[client].storedAddress, address.number)
             case .refused(.unregistered)?: return self.isUnregistered(client)
             default:
                 self.after(.milliseconds(300) + self.roll(.milliseconds(900)), .client) {
@@ -185,8 +189,9 @@ extension ClusterSimulation {
     /// A service may have said that the addresses of a device are gone: apps then tell another when they
     /// start the next time.
     func tellAddressesAgain() {
-        for client in clients.indices where pushKind(client).isPushed && pushService.hasGone(client) {
-            if clients[client].registration != nil { tellAddress(client) }
+        for client in clients.indices where pushKind(client).isPushed {
+            let newest = SimulatedPushService.Address(device: client, number: clients[client].addresses)
+            if pushService.isGone(newest), clients[client].registration != nil { tellAddress(client) }
         }
     }
 

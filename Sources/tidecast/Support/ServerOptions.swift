@@ -35,8 +35,8 @@ struct ServerOptions: ParsableArguments {
         }
     }
 
-    /// Takes `--ca` away where the server is named by its data folder: a command may have a use of its own for
-    /// the file.
+    /// Takes `--ca` away where the server is named by its data folder: a command may have a use of its own
+    /// for the file.
     mutating func takeUnusedAuthority() -> String? {
         guard address == nil else { return nil }
         defer { ca = nil }
