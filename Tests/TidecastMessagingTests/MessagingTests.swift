@@ -160,6 +160,9 @@ private final class MemoryStorage: Storage, @unchecked Sendable {  // Safe: `loc
         }
         let client = try MessagingTests.client()
         _ = try await client.token()
+        // The client has told nobody yet: its word stands in the main queue before what comes now.
+        #expect(client.fcmToken == "f:p")
+        await withCheckedContinuation { waiting in DispatchQueue.main.async { waiting.resume() } }
         let (tokens, continuation) = AsyncStream.makeStream(of: String?.self)
         let delegate = Delegate(continuation)
         client.delegate = delegate

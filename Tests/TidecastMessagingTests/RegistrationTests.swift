@@ -91,6 +91,20 @@ import Testing
         #expect(world.machine.registering == Backoff())
     }
 
+    @Test("that is forgotten again after its stream stood is made again after a short pause")
+    func forgottenLater() {
+        var world = MachineWorld.registered()
+        world.listen()
+        for _ in 0..<12 {
+            world.signal(.opened)
+            world.signal(.unregistered)
+            let before = world.now
+            expect(world.next())
+            #expect(world.now - before <= .milliseconds(1_100))
+            world.answer(.done(.registration(MachineWorld.device)))
+        }
+    }
+
     @Test("stays where an older server does not know a path that the client can do without")
     func olderServer() {
         var world = MachineWorld.registered("a")

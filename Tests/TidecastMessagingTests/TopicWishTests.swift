@@ -110,6 +110,20 @@ import Testing
         #expect(world.calls == [world.change("news", true)])
     }
 
+    @Test("keeps that pause where the network comes back, a stream opens, or the app calls again")
+    func held() {
+        var world = MachineWorld.registered()
+        world.subscribe("news", 1)
+        world.answer(.status(429, after: .seconds(40)))
+        world.act { $0.wake(now: $1) }
+        world.subscribe("news", 2)
+        world.listen()
+        world.signal(.opened)
+        #expect(world.calls == [])
+        world.pass(.seconds(40))
+        #expect(world.calls == [world.change("news", true)])
+    }
+
     @Test("of another topic is sent while one topic is refused for a while")
     func independent() {
         var world = MachineWorld.registered()

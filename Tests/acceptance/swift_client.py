@@ -8,6 +8,9 @@ from system.checks import check, wait
 from system.device import subscribe
 from system.process import DevelopmentServer, make_folder, remove
 
+# The app takes so many seconds to handle one message.
+PAUSE = 20
+
 
 def send(server, topic, *numbers, **data):
     """Sends a message with each number to the topic. Ends the test where the server does not accept it."""
@@ -60,7 +63,7 @@ def server_dies(server, app):
 
 def app_dies(server, app):
     """kill -9 of the app while it handles a message and has a wish of which the server has not heard."""
-    send(server, "weather", 100, pause="20")
+    send(server, "weather", 100, pause=str(PAUSE))
     send(server, "weather", *range(101, 106))
     wait(lambda: 100 in app.numbers("message"), "the app to take a message in hand")
     server.end(signal.SIGKILL)
@@ -72,9 +75,13 @@ def app_dies(server, app):
     restart(server)
     app.start()
     wanted = [number for number in range(100, 106) if number not in handled]
+    app.wait_line("connected")
+    began = app.cpu_seconds()
     app.wait_line("handled 105")
+    spent = app.cpu_seconds() - began
     check(app.numbers("handled") == wanted,
           f"kill -9 of the app: it gets again what it had not handled, {wanted}, and nothing else")
+    check(spent < PAUSE / 10, f"an app that waits for {PAUSE} s uses {spent:.2f} s of processor time")
     wait(lambda: topics(server, app.token()) == {"weather", "fog"}, "the wishes of the dead process")
     check(True, "wishes of the dead process are carried out by the next one")
 
@@ -91,10 +98,13 @@ def forgotten(server, app):
           "a lost subscription is repaired at the next start, and the backend's stays")
     app.wait_line("connected")
     subscribe(server, "fog", [token], "batchRemove")
+    began = app.cpu_seconds()
     server.end(signal.SIGKILL)
     restart(server)
     wait(lambda: "fog" in topics(server, token), "the app to subscribe again after it reconnected", 90)
+    spent = app.cpu_seconds() - began
     check(True, "a lost subscription is repaired after a reconnection")
+    check(spent < 3, f"an app that waits 30 s to look at its list uses {spent:.2f} s of processor time")
     send(server, "fog", 200)
     app.wait_line("handled 200")
     check(app.numbers("message") == [200], "nothing that was acknowledged came again")

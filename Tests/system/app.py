@@ -61,6 +61,12 @@ class App:
         wait(lambda: any(line.startswith("token ") for line in self.lines()), "the app's token")
         return [line for line in self.lines() if line.startswith("token ")][-1].split()[1]
 
+    def cpu_seconds(self):
+        """The processor time that the present process has used."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="utf-8") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def kill(self):
         """Kills the process with -9, where it runs."""
         if self.process and self.process.poll() is None:

@@ -46,7 +46,7 @@ final class SimulatedPushService {
 
     init(_ world: ClusterSimulation) { self.world = world }
 
-    /// Whether the service has said that one of these addresses of the device is gone.
+    /// Whether the service has said of one of these addresses of the device: gone.
     func hasGone(_ numbers: ClosedRange<Int>, of device: Int) -> Bool {
         gone.contains { $0.device == device && numbers.contains($0.number) }
     }

@@ -3,6 +3,8 @@
 struct Backoff: Equatable, Sendable {
     private(set) var failures = 0
     private(set) var notBefore = Duration.zero
+    /// The end of the pause for which the server asked. Nothing shortens that pause.
+    private var held = Duration.zero
 
     /// The bound of the first pause.
     static let first = Duration.seconds(1)
@@ -19,13 +21,18 @@ struct Backoff: Equatable, Sendable {
         let bound = min(longest, Backoff.first * (1 << min(failures, 20)))
         failures += 1
         let drawn = Backoff.shortest + bound * random.fraction()
-        notBefore = now + max(drawn, min(retryAfter ?? .zero, .seconds(3600)))
+        held = now + min(retryAfter ?? .zero, .seconds(3600))
+        notBefore = max(now + drawn, held)
     }
 
-    mutating func wait(until time: Duration) { notBefore = time }
+    /// The server has asked for this pause.
+    mutating func hold(until time: Duration) {
+        held = time
+        notBefore = time
+    }
     mutating func succeed() { self = Backoff() }
     /// The next try is due at once: the network came back, or the app did.
-    mutating func wake() { notBefore = .zero }
+    mutating func wake() { notBefore = held }
 }
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).

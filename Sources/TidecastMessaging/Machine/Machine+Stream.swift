@@ -132,7 +132,7 @@ extension Machine {
 
     private mutating func ended(_ reason: String, now: Duration, retryAfter: Duration? = nil) {
         if case .open(_, _, .some(let pause)) = stream {
-            reopening.wait(until: now + pause)
+            reopening.hold(until: now + pause)
         } else {
             reopening.fail(
                 now: now, longest: Machine.reopenMax, retryAfter: retryAfter, random: &random)

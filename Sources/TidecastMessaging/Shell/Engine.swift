@@ -29,6 +29,7 @@ final class Engine: @unchecked Sendable {
     private var parsers: [UInt64: EventParser] = [:]
     private var timer: (any DispatchSourceTimer)?
     private var isStoring = true
+    private var isClosed = false
 
     /// Throws where the storage cannot be read.
     init(
@@ -72,7 +73,7 @@ final class Engine: @unchecked Sendable {
     private func setTimer(now: Duration) {
         timer?.cancel()
         timer = nil
-        guard let next = machine.nextTime(now: now) else { return }
+        guard !isClosed, let next = machine.nextTime(now: now) else { return }
         let source = DispatchSource.makeTimerSource(queue: queue)
         let pause = (next - now).components
         let nanoseconds = pause.seconds * 1_000_000_000 + pause.attoseconds / 1_000_000_000
@@ -142,6 +143,7 @@ final class Engine: @unchecked Sendable {
     /// Ends all requests. Callers that still wait hear nothing.
     func close() {
         queue.sync {
+            isClosed = true
             timer?.cancel()
             timer = nil
             for stream in streams.values { stream.cancel() }
@@ -192,6 +194,7 @@ extension Engine {
     }
 
     private func send(_ number: UInt64, _ call: Call) {
+        guard !isClosed else { return }
         transport.send(wire.request(for: call)) { [weak self] answer in
             let read: Answer =
                 switch answer {
@@ -204,6 +207,7 @@ extension Engine {
     }
 
     private func open(_ number: UInt64, _ device: Registration, resume: String?) {
+        guard !isClosed else { return }
         parsers[number] = EventParser()
         streams[number] = transport.open(wire.stream(of: device, resume: resume)) { [weak self] bytes in
             guard let self else { return }

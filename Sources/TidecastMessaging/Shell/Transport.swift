@@ -36,11 +36,20 @@ enum StreamBytes: Sendable {
 ///
 /// Redirections are refused: some systems send the device's credential along to the next host.
 final class SessionTransport: NSObject, Transport {
+    private let session: URLSession
     /// The tasks that run, shared between the app's calls and the delegate's queue.
     private let tasks = TaskTable()
-    private let session: URLSession
+    /// Streams have a session of their own: see `open`.
+    private let streamSession: URLSession
+    private let streamTasks = TaskTable()
 
     override init() {
+        session = SessionTransport.session(tasks)
+        streamSession = SessionTransport.session(streamTasks)
+        super.init()
+    }
+
+    private static func session(_ tasks: TaskTable) -> URLSession {
         let configuration = URLSessionConfiguration.ephemeral
         configuration.httpCookieAcceptPolicy = .never
         configuration.httpShouldSetCookies = false
@@ -51,12 +60,14 @@ final class SessionTransport: NSObject, Transport {
         configuration.httpMaximumConnectionsPerHost = Machine.callsMax + 2
         let queue = OperationQueue()
         queue.maxConcurrentOperationCount = 1
-        session = URLSession(
+        return URLSession(
             configuration: configuration, delegate: SessionDelegate(tasks: tasks), delegateQueue: queue)
-        super.init()
     }
 
-    func close() { session.invalidateAndCancel() }
+    func close() {
+        session.invalidateAndCancel()
+        streamSession.invalidateAndCancel()
+    }
 
     func send(_ request: URLRequest, _ done: @escaping @Sendable (TransportAnswer) -> Void) {
         let task = session.dataTask(with: request)
@@ -67,20 +78,68 @@ final class SessionTransport: NSObject, Transport {
     func open(
         _ request: URLRequest, _ heard: @escaping @Sendable (StreamBytes) -> Void
     ) -> any TransportStream {
-        let task = session.dataTask(with: request)
-        tasks.insert(task.taskIdentifier, .stream(heard))
-        task.resume()
-        return SessionStream(task: task, tasks: tasks)
+        let stream = SessionStream(streamSession, streamTasks)
+        #if canImport(FoundationNetworking)
+            // On Linux, a session that has connected for a request goes on waiting until it may write to the
+            // socket, which is always, and so takes a whole processor until the request has ended. A request
+            // on a connection that is there does not. So a short request makes the stream's connection.
+            stream.begin(
+                SessionTransport.opener(for: request),
+                .call { answer in
+                    switch answer {
+                    case .answered: stream.begin(request, .stream(heard))
+                    case .failed(let reason): heard(.ended(reason))
+                    }
+                })
+        #else
+            stream.begin(request, .stream(heard))
+        #endif
+        return stream
+    }
+
+    /// A request to the same server that costs the server next to nothing; any answer will do.
+    static func opener(for request: URLRequest) -> URLRequest {
+        var parts = request.url.flatMap { URLComponents(url: $0, resolvingAgainstBaseURL: false) }
+        parts?.percentEncodedPath = "/healthz"
+        parts?.percentEncodedQuery = nil
+        guard let url = parts?.url else { return request }
+        return URLRequest(
+            url: url, cachePolicy: .reloadIgnoringLocalCacheData, timeoutInterval: Wire.timeout)
     }
 }
 
-private struct SessionStream: TransportStream {
-    let task: URLSessionDataTask
-    let tasks: TaskTable
+/// A stream, with the requests that it takes one after the other.
+private final class SessionStream: TransportStream, @unchecked Sendable {
+    // Safe, because `lock` guards both variables.
+    private let lock = NSLock()
+    private var task: URLSessionDataTask?
+    private var isCancelled = false
+    private let session: URLSession
+    private let tasks: TaskTable
+
+    init(_ session: URLSession, _ tasks: TaskTable) {
+        self.session = session
+        self.tasks = tasks
+    }
+
+    func begin(_ request: URLRequest, _ hearer: RunningTask.Hearer) {
+        lock.withLock {
+            guard !isCancelled else { return }
+            let next = session.dataTask(with: request)
+            tasks.insert(next.taskIdentifier, hearer)
+            next.resume()
+            task = next
+        }
+    }
 
     func cancel() {
-        _ = tasks.remove(task.taskIdentifier)
-        task.cancel()
+        let last = lock.withLock {
+            isCancelled = true
+            return task
+        }
+        guard let last else { return }
+        _ = tasks.remove(last.taskIdentifier)
+        last.cancel()
     }
 }
 
