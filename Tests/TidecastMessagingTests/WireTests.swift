@@ -28,6 +28,14 @@ import Testing
         #expect(stream.value(forHTTPHeaderField: "Last-Event-ID") == "e1")
     }
 
+    @Test("a stream's connection is made by a request without secrets")
+    func opener() throws {
+        let stream = try WireTests.wire().stream(of: WireTests.device, resume: "e1")
+        let opener = SessionTransport.opener(for: stream)
+        #expect(opener.url?.absoluteString == "https://push.example.com/healthz")
+        #expect(opener.allHTTPHeaderFields ?? [:] == [:])
+    }
+
     @Test("only a registration shows the app's key, and never the credential")
     func secrets() throws {
         let wire = try WireTests.wire()

@@ -3,10 +3,10 @@ import json
 import os
 import signal
 
-from system.app import App
+from system.app import AUTHORITIES, App, trusting
 from system.checks import check, wait
 from system.device import subscribe
-from system.process import DevelopmentServer, make_folder, remove
+from system.process import DevelopmentServer, SecureServer, make_folder, remove
 
 # The app takes so many seconds to handle one message.
 PAUSE = 20
@@ -142,15 +142,28 @@ def address_and_end(server, app):
     check(app.process.wait(timeout=60) == 0, "the app ends with 0")
 
 
-def main():
-    folder = make_folder()
-    server = DevelopmentServer(folder)
-    app = App(folder, f"http://{server.host}:{server.port}")
+def over_tls(server, app):
+    """A server whose authority the app does not trust, and then does."""
+    app.start()
+    app.say("token")
+    wait(lambda: any(line.startswith("token failed") for line in app.lines()), "the app to refuse the server")
+    check("Subscribed to weather topic" not in app.lines(), "a server of a strange authority gets nothing")
+    app.kill()
+    app.wrapper = trusting(f"{server.certificates}/ca.pem")
+    app.start()
+    app.wait_line("Subscribed to weather topic")
+    app.wait_line("connected")
+    send(server, "weather", 1)
+    app.wait_line("handled 1")
+    check(True, "over TLS the app subscribes and receives")
+
+
+def play(server, app, *steps):
+    """Starts the server, and takes the steps. Where one fails, the app's last lines are printed."""
     try:
         restart(server)
-        for step in (receives, server_dies, app_dies, forgotten, reborn, address_and_end):
+        for step in steps:
             step(server, app)
-        print("swift_client: ok")
     except BaseException:
         if os.path.exists(app.log):
             with open(app.log, encoding="utf-8") as log:
@@ -159,7 +172,19 @@ def main():
     finally:
         app.kill()
         server.kill()
-        remove(folder)
+        remove(server.folder)
+
+
+def main():
+    server = DevelopmentServer(make_folder())
+    app = App(server.folder, f"http://{server.host}:{server.port}")
+    play(server, app, receives, server_dies, app_dies, forgotten, reborn, address_and_end)
+    if os.getuid() == 0 and os.path.exists(AUTHORITIES):
+        server = SecureServer(make_folder())
+        play(server, App(server.folder, f"https://localhost:{server.secure}"), over_tls)
+    else:
+        print(f"not over TLS: only root may put an authority in the place of {AUTHORITIES}")
+    print("swift_client: ok")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,16 @@ def program():
     return found
 
 
+# The authorities that programs on Debian trust.
+AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+
+
+def trusting(authority):
+    """The words before a program that trusts only this authority. They need root and a file `AUTHORITIES`."""
+    return ["unshare", "--mount", "bash", "-c", f'mount --bind "$0" {AUTHORITIES} && exec "$@"', authority,
+            UNPRIVILEGED]
+
+
 class App:
     """An app of the project `demo` at `url`. Its client's state is in `folder`/app, its output in
     `folder`/app.log."""
@@ -23,13 +33,15 @@ class App:
     def __init__(self, folder, url):
         self.url, self.state = url, os.path.join(folder, "app")
         self.log, self.process, self.begin = os.path.join(folder, "app.log"), None, 0
+        # The words before the program.
+        self.wrapper = [UNPRIVILEGED]
 
     def start(self):
         """Starts a process, whose output alone `lines` gives from now on."""
         self.begin = os.path.getsize(self.log) if os.path.exists(self.log) else 0
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [UNPRIVILEGED, program(), self.url, "demo", self.state], stdin=subprocess.PIPE, stdout=log,
+                [*self.wrapper, program(), self.url, "demo", self.state], stdin=subprocess.PIPE, stdout=log,
                 stderr=log, text=True)
 
     def say(self, line):
