@@ -219,6 +219,35 @@ struct PushSenderTests {
         #expect(world.reports.isEmpty && world.sender.nextWake == nil)
     }
 
+    @Test("a refused key is tried again after one minute, then two, and never later than after five")
+    func heldKey() {
+        let world = World()
+        for (tries, seconds) in [(0, UInt64(60)), (1, 120), (2, 240), (3, 300), (20, 300)] {
+            let job = world.submit(to: "\(tries)", tries: tries)
+            world.answer(.credentials("another key"))
+            let delay = world.delay(job) ?? 0
+            #expect((UInt64.seconds(seconds)...(.seconds(seconds * 5 / 4))).contains(delay))
+        }
+    }
+
+    @Test("many origins that fail are forgotten before they fill the memory")
+    func manyOrigins() {
+        let world = World()
+        for number in 0..<5000 {
+            world.submit(to: "\(number)")
+            world.answer(.transient(retryAfterSeconds: nil))
+        }
+        #expect(world.sender.origins.count <= 4096)
+    }
+
+    @Test("many answers leave nothing behind")
+    func manyAnswers() {
+        let world = World { $0.atOnce = 10_000 }
+        for _ in 0..<5000 { world.submit() }
+        for _ in 0..<5000 { world.answer(.accepted) }
+        #expect(world.sender.sent.isEmpty && world.sender.origins.isEmpty)
+    }
+
     @Test("the laws of the sender are seen to be broken")
     func laws() {
         func isSeen(_ law: String, _ change: (inout PushSender) -> Void) {

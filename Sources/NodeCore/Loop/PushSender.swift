@@ -73,8 +73,10 @@ struct PushSender {
     private var random: any RandomNumberGenerator
     var origins: [Origin: State] = [:]
     var underWay: [UInt64: UnderWay] = [:]
-    /// Numbers in the order in which their messages went out; some are answered.
+    /// Numbers in the order in which their messages went out, from `head` on; some are answered, the first one
+    /// is not.
     var sent: [UInt64] = []
+    private var head = 0
     private var lastNumber: UInt64 = 0
 
     init(_ bounds: PushBounds, random: any RandomNumberGenerator) {
@@ -87,6 +89,7 @@ struct PushSender {
     mutating func submit(
         _ job: PushJob, of partition: PartitionID, now: MonotonicTime, into effects: inout [Effect]
     ) {
+        if origins.count >= PushSender.originsMax { forgetIdleOrigins() }
         let origin = Origin(project: job.project, name: job.transport.origin)
         var state = origins[origin] ?? State()
         if let until = state.pausedUntil {
@@ -110,6 +113,7 @@ struct PushSender {
         _ number: UInt64, _ outcome: PushOutcome, now: MonotonicTime, into effects: inout [Effect]
     ) {
         guard let known = underWay.removeValue(forKey: number) else { return }
+        forgetAnswered()
         effects.append(.noted(known.job.transport.kind, outcome))
         var state = origins[known.origin] ?? State()
         state.underWay -= 1
@@ -125,21 +129,30 @@ struct PushSender {
 
     /// Messages that the shell has not answered in time count as failed.
     mutating func woke(now: MonotonicTime, into effects: inout [Effect]) {
-        var past = 0
-        for number in sent {
-            if let known = underWay[number] {
-                guard known.deadline <= now else { break }
-                answered(number, .transient(retryAfterSeconds: nil), now: now, into: &effects)
-            }
-            past += 1
+        while head < sent.count, let known = underWay[sent[head]], known.deadline <= now {
+            answered(sent[head], .transient(retryAfterSeconds: nil), now: now, into: &effects)
         }
-        sent.removeFirst(past)
+    }
+
+    private mutating func forgetAnswered() {
+        while head < sent.count, underWay[sent[head]] == nil { head += 1 }
+        guard head == sent.count || head > 1024 && head * 2 > sent.count else { return }
+        sent.removeFirst(head)
+        head = 0
     }
 
     /// When `woke` may have something to do.
-    var nextWake: MonotonicTime? { sent.lazy.compactMap { underWay[$0]?.deadline }.first }
+    var nextWake: MonotonicTime? { head < sent.count ? underWay[sent[head]]?.deadline : nil }
 
     // MARK: Origins
+
+    /// Clients choose the origins, among those that the operator allows. At this many the sender forgets what
+    /// it knows of origins without messages.
+    private static let originsMax = 4096
+
+    private mutating func forgetIdleOrigins() {
+        origins = origins.filter { $0.value.underWay > 0 || !$0.value.waiting.isEmpty }
+    }
 
     /// What the outcome says of the origin as a whole.
     private func judge(_ outcome: PushOutcome, _ state: inout State, now: MonotonicTime) {
@@ -208,19 +221,23 @@ struct PushSender {
         case .accepted, .refusedContent: report(.done)
         case .gone: report(.gone)
         case .credentials:
-            self.report(
-                known.job, of: known.partition, laterBy: bounds.credentialsPause, isFailure: false, &effects)
+            retry(
+                known, from: bounds.credentialsPause, atMost: max(bounds.credentialsPause, bounds.pauseMax),
+                seconds: nil, &effects)
         case .throttled(let seconds):
-            retry(known, from: bounds.throttledMin, seconds: seconds, &effects)
-        case .transient(let seconds): retry(known, from: bounds.retryMin, seconds: seconds, &effects)
+            retry(
+                known, from: bounds.throttledMin, atMost: bounds.retryMax, seconds: seconds, &effects)
+        case .transient(let seconds):
+            retry(known, from: bounds.retryMin, atMost: bounds.retryMax, seconds: seconds, &effects)
         }
     }
 
     private mutating func retry(
-        _ known: UnderWay, from first: UInt64, seconds: Int?, _ effects: inout [Effect]
+        _ known: UnderWay, from first: UInt64, atMost most: UInt64, seconds: Int?,
+        _ effects: inout [Effect]
     ) {
         let doubled = first.multipliedReportingOverflow(by: 1 << UInt64(min(known.job.tries, 32)))
-        let own = doubled.overflow ? bounds.retryMax : min(doubled.partialValue, bounds.retryMax)
+        let own = doubled.overflow ? most : min(doubled.partialValue, most)
         let asked = PushSender.nanoseconds(seconds, atMost: bounds.retryMax)
         report(known.job, of: known.partition, laterBy: max(own, asked), isFailure: true, &effects)
     }
@@ -261,7 +278,7 @@ struct PushSender {
             return "an origin with messages is forgotten"
         }
         if underWay.keys.contains(where: { $0 > lastNumber }) { return "a number was never given" }
-        let numbers = Set(sent)
+        let numbers = Set(sent[min(head, sent.count)...])
         if underWay.keys.contains(where: { !numbers.contains($0) }) { return "a message has no deadline" }
         return nil
     }
