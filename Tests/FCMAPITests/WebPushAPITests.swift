@@ -96,7 +96,8 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
     func forms() throws {
         let body =
             #"{"web":{"endpoint":"HTTPS://Push.Example.com:8443/a?b","p256dh":"\#(p256dh)=","#
-            + #""auth":"\#(auth)==","application_pub_key":"\#(text(former))=","later":[1]},"fcm_sdk_version":"0.13.2"}"#
+            + #""auth":"\#(auth)==","application_pub_key":"\#(text(former))=","later":[1]},"#
+            + #""fcm_sdk_version":"0.13.2"}"#
         let taken = try address(body)
         #expect(taken.endpoint == "https://push.example.com:8443/a?b")
         #expect(taken.origin == "https://push.example.com:8443")
