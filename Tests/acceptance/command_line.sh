@@ -89,6 +89,22 @@ if [ "$(id -u)" = 0 ]; then
 fi
 echo "ok: what the server said, and where; another user's server"
 
+push=("${tidecast[@]}" project push)
+refused 'The subject is missing' "${push[@]}" web first "${on[@]}"
+refused 'cannot be reached from outside' "${push[@]}" web first --subject mailto:a@push.invalid "${on[@]}"
+refused 'never had Web Push' "${push[@]}" off first "${on[@]}"
+refused 'The project does not exist' "${push[@]}" web nothing --subject mailto:push@example.com "${on[@]}"
+key=$("${push[@]}" web first --subject mailto:push@example.com "${on[@]}")
+[ "${#key}" = 87 ] || fail "the key for Web Push is $key"
+refused 'is no HOST' "${push[@]}" web first --allow-host 'a b' "${on[@]}"
+refused 'cannot be read' "${push[@]}" web first --push-ca "$work/none" "${on[@]}"
+refused 'no list of certificates' "${push[@]}" web first --push-ca "$work/there" "${on[@]}"
+refused '--ca are for --server' "${push[@]}" web first --ca "$work/certificates/ca.pem" "${on[@]}"
+refused 'must be web' "${push[@]}" off first pigeons "${on[@]}"
+[ "$("${push[@]}" web first --push-ca "$work/certificates/ca.pem" "${on[@]}")" = "$key" ] || fail "the key changed"
+"${push[@]}" status first "${on[@]}" | contains "$key" || fail "the status lacks the key"
+echo "ok: settings for Web Push, and what is wrong with them"
+
 echo > "$work/empty"
 refused 'is empty' "${tidecast[@]}" server --engine-file "$work/empty" --node a --peer 127.0.0.1:1
 refused 'cannot be read: No such file' "${tidecast[@]}" server --engine-file "$work/none" --node a --peer 127.0.0.1:1
