@@ -15,4 +15,7 @@ public enum PushOutcome: Hashable, Sendable {
     case throttled(retryAfterSeconds: Int?)
     /// The service is not well, or could not be reached. The message is tried again.
     case transient(retryAfterSeconds: Int?)
+    /// The node did not send the message, which says nothing of the service. The message is tried again. The
+    /// text is for an operator.
+    case unsent(String)
 }

@@ -24,6 +24,18 @@ public struct Transport: Hashable, Sendable {
     }
 }
 
+extension Transport {
+    /// The service that the address belongs to: scheme, host and port of a Web Push service, or one of the
+    /// fixed services. Messages to one origin share a fate.
+    public var origin: [UInt8] {
+        switch kind {
+        case .web: WebAddress.origin(ofPacked: address).map(Array.init) ?? address
+        case .apns: [APNsAddress(packed: address)?.isSandbox == true ? 1 : 0]
+        case .fcm: []
+        }
+    }
+}
+
 /// A transport as a device's partition has it.
 public struct StoredTransport: Hashable, Sendable {
     public var transport: Transport

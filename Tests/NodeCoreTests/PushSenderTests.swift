@@ -67,8 +67,10 @@ struct PushSenderTests {
 
         /// The nanoseconds after which the job is to come again.
         func delay(_ job: UInt64) -> UInt64? {
-            guard case .later(let delay, _) = reports[job] else { return nil }
-            return delay
+            switch reports[job] {
+            case .later(let delay, _), .closed(let delay): return delay
+            default: return nil
+            }
         }
     }
 
@@ -120,7 +122,7 @@ struct PushSenderTests {
         }
         let job = world.submit(tries: .max)
         world.answer(.transient(retryAfterSeconds: .max))
-        #expect(world.delay(job) ?? .max <= .seconds(4500))
+        #expect(world.delay(job) ?? .max <= .seconds(86_400 * 5 / 4))
     }
 
     @Test("an origin that fails is left alone, asked with one message, and used again when it answers")
@@ -175,12 +177,15 @@ struct PushSenderTests {
         #expect(world.sent.map(\.job) == [job])
     }
 
-    @Test("a refused key holds the project's messages for the origin, and no other project's")
+    @Test("a key that is refused several times holds the project's messages, and no other project's")
     func credentials() {
-        let world = World()
-        let held = world.submit()
-        world.answer(.credentials("another key"))
-        #expect(world.reports[held].map { $0 != .done } == true)
+        let world = World { $0.failuresMax = 3 }
+        for _ in 0..<2 { world.submit() }
+        for _ in 0..<2 { world.answer(.credentials("another key")) }
+        world.submit()
+        world.answer(.accepted)
+        for _ in 0..<3 { world.submit() }
+        for _ in 0..<3 { world.answer(.credentials("another key")) }
         #expect((world.delay(world.submit()) ?? 0) >= .seconds(60))
         let other = world.submit(project: 2)
         #expect(world.sent.map(\.job) == [other])
@@ -188,6 +193,34 @@ struct PushSenderTests {
         world.pass(seconds: 61)
         let probe = world.submit()
         #expect(world.sent.map(\.job) == [probe])
+    }
+
+    @Test("what the node itself refuses says nothing of the service")
+    func local() {
+        let world = World { $0.failuresMax = 1 }
+        let job = world.submit()
+        world.answer(.unsent("another node may own the partition"))
+        #expect(world.reports[job].map { $0 != .done } == true)
+        world.submit()
+        world.answer(.transient(retryAfterSeconds: nil))
+        world.pass(seconds: 2)
+        world.submit()
+        world.answer(.refusedContent("too large"))
+        let probe = world.submit()
+        #expect(world.sent.map(\.job) == [probe])
+        #expect(world.delay(world.submit()) != nil)
+    }
+
+    @Test("a message that has waited long goes back to its partition, and a fresh one goes out")
+    func stale() {
+        let world = World { $0.atOnce = 1 }
+        world.submit()
+        let waiting = world.submit()
+        world.pass(seconds: 6)
+        let fresh = world.submit()
+        world.answer(.accepted)
+        #expect(world.reports[waiting] == .later(after: 0, isFailure: false))
+        #expect(world.sent.map(\.job) == [fresh])
     }
 
     @Test("messages that wait come back to their partitions when the origin is left alone")
@@ -207,8 +240,8 @@ struct PushSenderTests {
     func unanswered() {
         let world = World()
         let job = world.submit()
-        #expect(world.sender.nextWake == world.now.advanced(by: .seconds(60)))
-        world.pass(seconds: 59)
+        #expect(world.sender.nextWake == world.now.advanced(by: .seconds(90)))
+        world.pass(seconds: 89)
         world.wake()
         #expect(world.reports[job] == nil)
         world.pass(seconds: 2)

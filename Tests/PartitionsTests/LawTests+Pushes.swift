@@ -20,6 +20,12 @@ extension LawTests {
         try isSeen("device 3 has nothing at the sender") { partition, _ in
             partition.pushes.devices[3] = PushTable.Device(state: .sending(number: 9))
         }
+        try isSeen("device 3 is parked nowhere") { partition, _ in
+            partition.pushes.devices[3] = PushTable.Device(state: .parked)
+        }
+        try isSeen("a service is closed to nobody") { partition, _ in
+            partition.pushes.closed[[1]] = PushTable.ClosedOrigin(tick: 9)
+        }
         try isSeen("the earliest tick is not the earliest") { partition, _ in
             partition.pushes.earliest = 4
         }

@@ -153,6 +153,11 @@ final class PartitionHarness {
         return jobs.map { String(decoding: $0.job.event, as: UTF8.self) }
     }
 
+    func takeAllJobs() -> [(partition: PartitionID, job: PushJob)] {
+        defer { jobs = [] }
+        return jobs
+    }
+
     func dropFirstJob() { jobs.removeFirst() }
 
     func answer(_ job: PushJob, of partition: PartitionID, _ result: PushReport.Result) {

@@ -87,6 +87,66 @@ struct PushTests {
         #expect(harness.jobs.last?.job.tries == 0)
     }
 
+    @Test("a service that is closed costs one look at a time, and takes ever more when it is open again")
+    func closedService() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 4 }
+        for _ in 0..<40 { _ = try PushTests.device(harness) }
+        harness.publish("a", to: "news")
+        #expect(harness.jobs.count == 4)
+        for (partition, job) in harness.takeAllJobs() {
+            harness.answer(job, of: partition, .closed(for: .seconds(10)))
+        }
+        harness.settle()
+        // Whatever was looked at meanwhile was told the same.
+        for (partition, job) in harness.takeAllJobs() {
+            harness.answer(job, of: partition, .closed(for: .seconds(10)))
+        }
+        #expect(harness.takeAllJobs().isEmpty)
+        harness.pass(seconds: 11)
+        #expect(harness.jobs.count == 1)
+        var served = 0
+        var most = 0
+        while served < 40 {
+            let jobs = harness.takeAllJobs()
+            most = max(most, jobs.count)
+            served += jobs.count
+            for (partition, job) in jobs { harness.answer(job, of: partition, .done) }
+            if jobs.isEmpty { harness.pass(seconds: 1) }
+            _ = harness.partitions[1].brokenInvariant(isWhole: true).map { Issue.record("\($0)") }
+        }
+        #expect(most == 4 && harness.partitions[1].pushes.closed.isEmpty)
+    }
+
+    @Test("a device that tells another address does not wait for what the former address has to wait for")
+    func newAddressAtOnce() throws {
+        let harness = PartitionHarness()
+        let (device, _) = try PushTests.device(harness)
+        harness.publish("a", to: "news")
+        try PushTests.answer(harness, .later(after: .seconds(3600), isFailure: true))
+        _ = harness.takeJobs()
+        let other = Transport(kind: .web, address: Array("another endpoint".utf8))
+        _ = harness.request(.setTransport(device, by: .backend, other), of: device.partition)
+        #expect(harness.jobs.map(\.job.tries) == [0])
+        #expect(harness.jobs.map(\.job.transport) == [other])
+    }
+
+    @Test("a device that listens when its address is found gone stays a target when its stream ends")
+    func goneWhileListening() throws {
+        let harness = PartitionHarness()
+        let (device, credential) = try PushTests.device(harness)
+        harness.listen(device, credential, stream: 1)
+        harness.publish("a", to: "news")
+        harness.pass(seconds: 6)
+        try PushTests.answer(harness, .gone)
+        let gateway = PartitionHarness.gateway
+        harness.send(
+            .stream(.detach(StreamID(gateway: gateway, number: 1), device.index)), to: device.partition)
+        guard
+            case .accepted = harness.request(
+                .sendToDevice(nil, device, harness.envelope("b")), of: device.partition)
+        else { Issue.record("the send was refused"); return }
+    }
+
     @Test("a timer is set for each device that waits, and fires")
     func woken() throws {
         let harness = PartitionHarness()

@@ -63,7 +63,7 @@ struct APNsTests {
         case .refusedContent: .refused
         case .credentials: .credentials
         case .throttled: .throttled
-        case .transient: .transient
+        case .transient, .unsent: .transient
         }
     }
 

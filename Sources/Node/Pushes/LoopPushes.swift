@@ -31,7 +31,7 @@ struct LoopPushes {
     ) throws(PushRefusal) -> (request: PushHTTPRequest, host: String) {
         let job = request.job
         guard let address = WebAddress(packed: job.transport.address) else {
-            throw PushRefusal(.refusedContent("an address that this build does not know"))
+            throw PushRefusal(.unsent("an address that this build does not know"))
         }
         guard let sender = senders.sender(job.project, key: address.keyID) else {
             throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
@@ -61,7 +61,7 @@ struct LoopPushes {
             // The operator may list the service again.
             throw PushRefusal(.credentials("the service is not allowed: \(error)"))
         } catch {
-            throw PushRefusal(.refusedContent("\(error)"))
+            throw PushRefusal(.unsent("\(error)"))
         }
     }
 

@@ -3,7 +3,7 @@ import Synchronization
 
 /// How push services have answered, by service and outcome.
 final class PushCounters: Sendable {
-    static let outcomes = ["accepted", "gone", "refused", "credentials", "throttled", "failed"]
+    static let outcomes = ["accepted", "gone", "refused", "credentials", "throttled", "failed", "unsent"]
     private struct Key: Hashable {
         var kind: Transport.Kind
         var outcome: String
@@ -27,6 +27,7 @@ final class PushCounters: Sendable {
         case .credentials: "credentials"
         case .throttled: "throttled"
         case .transient: "failed"
+        case .unsent: "unsent"
         }
     }
 }

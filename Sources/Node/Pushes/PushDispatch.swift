@@ -50,7 +50,7 @@ final class PushDispatch: Sendable {
         if let client {
             client.submit([request])
         } else {
-            post(.transient(retryAfterSeconds: nil), number, to: loop)
+            post(.unsent("there is no client for push services"), number, to: loop)
         }
     }
 
@@ -93,7 +93,10 @@ final class PushDispatch: Sendable {
                 status: status, host: host, retryAfter: retryAfter, body: body, now: Clock.now().wall)
             tell(outcome, host)
             return outcome
-        case .notPrepared(let reason), .failed(let reason, _):
+        case .notPrepared(let reason):
+            warn("a message for a push service was not made", host, reason)
+            return .unsent(reason)
+        case .failed(let reason, _):
             warn("a push service was not reached", host, reason)
             return .transient(retryAfterSeconds: nil)
         }
@@ -103,6 +106,7 @@ final class PushDispatch: Sendable {
         switch outcome {
         case .credentials(let reason): warn("a push service refuses the project's key", host, reason)
         case .refusedContent(let reason): warn("a push service refuses a message", host, reason)
+        case .unsent(let reason): warn("a message for a push service was not made", host, reason)
         case .accepted, .gone, .throttled, .transient: break
         }
     }

@@ -8,7 +8,7 @@ extension LoopCore {
     func push(_ job: PushJob, of partition: PartitionID) {
         guard mayPush(partition) else {
             // Another node may own the partition, and may have pushed the message.
-            let result = PushReport.Result.later(after: options.pushes.pauseMin, isFailure: false)
+            let result = PushReport.Result.closed(for: options.pushes.pauseMin)
             return enqueue(.partition(partition, .pushed(PushReport(number: job.number, result))))
         }
         if let observer, let machine = partitions[partition] { observer.pushes(job, of: machine) }
@@ -45,16 +45,5 @@ extension LoopCore {
         guard let next = sender.nextWake, pushesWake.map({ next < $0 }) ?? true else { return }
         pushesWake = next
         effects.append(.wake(.pushes, at: next))
-    }
-}
-
-extension Transport {
-    /// Scheme, host and port of the service, as far as the sender tells services apart.
-    var origin: [UInt8] {
-        switch kind {
-        case .web: WebAddress.origin(ofPacked: address).map(Array.init) ?? address
-        case .apns: [APNsAddress(packed: address)?.isSandbox == true ? 1 : 0]
-        case .fcm: []
-        }
     }
 }

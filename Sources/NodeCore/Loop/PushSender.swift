@@ -13,6 +13,11 @@ public struct PushBounds: Hashable, Sendable {
     /// Messages at one origin of one project at once, and messages that may wait for that.
     public var atOnce = 64
     public var waitingMax = 1024
+    /// Nanoseconds that a message may wait here. Then its partition looks again whether the message is still
+    /// to be sent.
+    public var waitMax: UInt64 = .seconds(5)
+    /// Nanoseconds after which a partition asks again whether an origin takes more.
+    public var fullPause: UInt64 = .milliseconds(500)
     /// Failures in a row after which an origin is left alone for a while.
     public var failuresMax = 5
     /// Nanoseconds for which an origin is left alone at first, doubled with each further failure, and at
@@ -24,10 +29,12 @@ public struct PushBounds: Hashable, Sendable {
     public var retryMax: UInt64 = .seconds(3600)
     /// The same for a device that the service throttles.
     public var throttledMin: UInt64 = .seconds(60)
+    /// The longest that a service may ask to wait with one message.
+    public var askedMax: UInt64 = .seconds(86_400)
     /// Nanoseconds between two tries while the service refuses the project's key.
     public var credentialsPause: UInt64 = .seconds(60)
     /// Nanoseconds after which a message counts as failed that the shell does not answer.
-    public var answerMax: UInt64 = .seconds(60)
+    public var answerMax: UInt64 = .seconds(90)
 
     public init() {}
 }
@@ -35,9 +42,9 @@ public struct PushBounds: Hashable, Sendable {
 /// Sends messages of a loop's partitions to push services: how many at once, and when not.
 ///
 /// An origin (scheme, host and port of a service) is judged for each project by itself, since the services
-/// judge the project's key. An origin that fails is left alone for a time, then asked with one message. The
-/// messages for the origin wait in their partitions meanwhile, so that a dead origin takes no place from
-/// others. Messages that come back wait a random part longer, so that they do not come back all at once.
+/// judge the project's key. An origin that fails several times in a row is left alone for a time, then asked
+/// with one message. The messages for the origin wait in their partitions meanwhile, so that a dead origin
+/// takes no place from others. What comes back waits a random part longer, so that all do not come at once.
 struct PushSender {
     struct Origin: Hashable {
         var project: ProjectNumber
@@ -51,6 +58,7 @@ struct PushSender {
     struct Waiting {
         var partition: PartitionID
         var job: PushJob
+        var since: MonotonicTime
     }
     struct UnderWay {
         var partition: PartitionID
@@ -73,8 +81,8 @@ struct PushSender {
     private var random: any RandomNumberGenerator
     var origins: [Origin: State] = [:]
     var underWay: [UInt64: UnderWay] = [:]
-    /// Numbers in the order in which their messages went out, from `head` on; some are answered, the first one
-    /// is not.
+    /// Numbers in the order in which their messages went out, from `head` on; some are answered, the first
+    /// one is not.
     var sent: [UInt64] = []
     private var head = 0
     private var lastNumber: UInt64 = 0
@@ -94,17 +102,17 @@ struct PushSender {
         var state = origins[origin] ?? State()
         if let until = state.pausedUntil {
             guard until <= now, state.underWay == 0 else {
-                let left = max(until.since(now), bounds.pauseMin)
-                return report(job, of: partition, laterBy: left, isFailure: false, &effects)
+                return reportClosed(
+                    job, of: partition, for: max(until.since(now), bounds.pauseMin), &effects)
             }
             // The pause is over: one message shows how the origin is.
             send(job, of: partition, to: origin, &state, now: now, &effects)
         } else if state.underWay < bounds.atOnce {
             send(job, of: partition, to: origin, &state, now: now, &effects)
         } else if state.waiting.count < bounds.waitingMax {
-            state.waiting.append(Waiting(partition: partition, job: job))
+            state.waiting.append(Waiting(partition: partition, job: job, since: now))
         } else {
-            report(job, of: partition, laterBy: bounds.pauseMin, isFailure: false, &effects)
+            reportClosed(job, of: partition, for: bounds.fullPause, &effects)
         }
         origins[origin] = state
     }
@@ -154,37 +162,47 @@ struct PushSender {
         origins = origins.filter { $0.value.underWay > 0 || !$0.value.waiting.isEmpty }
     }
 
-    /// What the outcome says of the origin as a whole.
+    /// What the outcome says of the origin as a whole. A refused key may be one subscription's, and a service
+    /// may throttle one device: only several in a row, with nothing accepted between, close the origin.
     private func judge(_ outcome: PushOutcome, _ state: inout State, now: MonotonicTime) {
         switch outcome {
-        case .accepted, .gone, .refusedContent:
+        case .accepted, .gone:
             state.failures = 0
             state.pausedUntil = nil
             state.pause = 0
-        case .credentials:
-            state.failures = max(1, state.failures)
-            state.pausedUntil = now.advanced(by: bounds.credentialsPause)
+        case .credentials: fail(&state, now: now, least: bounds.credentialsPause, asked: 0)
         case .throttled(let seconds), .transient(let seconds):
-            state.failures += 1
-            guard state.failures >= bounds.failuresMax || state.pausedUntil != nil else { return }
-            // What was under way when the pause began may fail as well, and says nothing new.
-            if state.pausedUntil.map({ $0 <= now }) ?? true {
-                state.pause = min(max(state.pause * 2, bounds.pauseMin), bounds.pauseMax)
-                state.pausedUntil = now.advanced(by: state.pause)
-            }
-            let asked = PushSender.nanoseconds(seconds, atMost: bounds.retryMax)
-            state.pausedUntil = max(now.advanced(by: asked), state.pausedUntil ?? now)
+            let asked = PushSender.nanoseconds(seconds, atMost: bounds.pauseMax)
+            fail(&state, now: now, least: bounds.pauseMin, asked: asked)
+        // The node itself may have refused the message.
+        case .refusedContent, .unsent: break
         }
+    }
+
+    private func fail(_ state: inout State, now: MonotonicTime, least: UInt64, asked: UInt64) {
+        state.failures += 1
+        guard state.failures >= bounds.failuresMax || state.pausedUntil != nil else { return }
+        // What was under way when the pause began may fail as well, and says nothing new.
+        if state.pausedUntil.map({ $0 <= now }) ?? true {
+            state.pause = min(max(state.pause * 2, least), max(bounds.pauseMax, least))
+            state.pausedUntil = now.advanced(by: state.pause)
+        }
+        state.pausedUntil = max(now.advanced(by: asked), state.pausedUntil ?? now)
     }
 
     private mutating func sendWaiting(
         to origin: Origin, _ state: inout State, now: MonotonicTime, _ effects: inout [Effect]
     ) {
-        let room = bounds.atOnce - state.underWay
-        let next = state.waiting.prefix(max(0, room))
-        state.waiting.removeFirst(next.count)
-        for waiting in next {
-            send(waiting.job, of: waiting.partition, to: origin, &state, now: now, &effects)
+        while state.underWay < bounds.atOnce, let next = state.waiting.first {
+            state.waiting.removeFirst()
+            if now.since(next.since) > bounds.waitMax {
+                effects.append(
+                    .report(
+                        next.partition,
+                        PushReport(number: next.job.number, .later(after: 0, isFailure: false))))
+            } else {
+                send(next.job, of: next.partition, to: origin, &state, now: now, &effects)
+            }
         }
     }
 
@@ -194,7 +212,7 @@ struct PushSender {
     ) {
         let left = max(state.pausedUntil?.since(now) ?? 0, bounds.pauseMin)
         for waiting in state.waiting {
-            report(waiting.job, of: waiting.partition, laterBy: left, isFailure: false, &effects)
+            reportClosed(waiting.job, of: waiting.partition, for: left, &effects)
         }
         state.waiting = []
     }
@@ -221,35 +239,38 @@ struct PushSender {
         case .accepted, .refusedContent: report(.done)
         case .gone: report(.gone)
         case .credentials:
-            retry(
-                known, from: bounds.credentialsPause, atMost: max(bounds.credentialsPause, bounds.pauseMax),
-                seconds: nil, &effects)
+            let most = max(bounds.credentialsPause, bounds.pauseMax)
+            retry(known, from: bounds.credentialsPause, atMost: most, asked: nil, &effects)
         case .throttled(let seconds):
-            retry(
-                known, from: bounds.throttledMin, atMost: bounds.retryMax, seconds: seconds, &effects)
+            retry(known, from: bounds.throttledMin, atMost: bounds.retryMax, asked: seconds, &effects)
         case .transient(let seconds):
-            retry(known, from: bounds.retryMin, atMost: bounds.retryMax, seconds: seconds, &effects)
+            retry(known, from: bounds.retryMin, atMost: bounds.retryMax, asked: seconds, &effects)
+        case .unsent: retry(known, from: bounds.retryMin, atMost: bounds.pauseMax, asked: nil, &effects)
         }
     }
 
+    /// The message comes again: when the service has asked for it, otherwise each time after twice as long.
     private mutating func retry(
-        _ known: UnderWay, from first: UInt64, atMost most: UInt64, seconds: Int?,
+        _ known: UnderWay, from first: UInt64, atMost most: UInt64, asked seconds: Int?,
         _ effects: inout [Effect]
     ) {
         let doubled = first.multipliedReportingOverflow(by: 1 << UInt64(min(known.job.tries, 32)))
         let own = doubled.overflow ? most : min(doubled.partialValue, most)
-        let asked = PushSender.nanoseconds(seconds, atMost: bounds.retryMax)
-        report(known.job, of: known.partition, laterBy: max(own, asked), isFailure: true, &effects)
+        let asked = PushSender.nanoseconds(seconds, atMost: bounds.askedMax)
+        let delay = jittered(asked > 0 ? max(asked, bounds.retryMin) : own)
+        let result = PushReport.Result.later(after: delay, isFailure: true)
+        effects.append(.report(known.partition, PushReport(number: known.job.number, result)))
     }
 
-    /// Reports that the message is to come again, after `delay` and up to a quarter of it more.
-    private mutating func report(
-        _ job: PushJob, of partition: PartitionID, laterBy delay: UInt64, isFailure: Bool,
-        _ effects: inout [Effect]
+    private mutating func reportClosed(
+        _ job: PushJob, of partition: PartitionID, for time: UInt64, _ effects: inout [Effect]
     ) {
-        let more = random.next(upperBound: delay / 4 + 1)
-        let result = PushReport.Result.later(after: delay + more, isFailure: isFailure)
+        let result = PushReport.Result.closed(for: jittered(time))
         effects.append(.report(partition, PushReport(number: job.number, result)))
+    }
+
+    private mutating func jittered(_ delay: UInt64) -> UInt64 {
+        delay + random.next(upperBound: delay / 4 + 1)
     }
 
     private static func nanoseconds(_ seconds: Int?, atMost most: UInt64) -> UInt64 {

@@ -294,7 +294,7 @@ public final class Partition {
             push(gated.deliveries, by: proof, &turn)
             wantPushes(of: gated.deliveries)
         }
-        for index in gated.addressed { wantPush(index) }
+        for index in gated.addressed { wantPushAgain(index) }
         // Behind the pushes: this record's messages belong to what a beginning stream has missed.
         for (stream, device, needsConfirmation) in gated.beginning {
             if needsConfirmation {

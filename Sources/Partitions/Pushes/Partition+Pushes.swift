@@ -31,16 +31,24 @@ extension Partition {
         if pushAddress(index) != nil, isWaiting(index) { pushes.want(index) }
     }
 
+    /// The device has told an address, which is durable now.
+    func wantPushAgain(_ index: UInt32) {
+        if pushAddress(index) != nil, isWaiting(index) { pushes.wantAgain(index) }
+    }
+
     /// A record became durable: its messages wait for their targets.
     func wantPushes(of deliveries: [PartitionState.Delivery]) {
         guard !state.transports.isEmpty else { return }
+        func look(_ index: UInt32) {
+            if pushes.state(index) == nil, state.transports[index] != nil { wantPush(index) }
+        }
         for delivery in deliveries {
-            if state.transports.count < delivery.targets.count {
+            if state.transports.count * 8 < delivery.targets.count {
                 for index in state.transports.keys.sorted() where delivery.targets.contains(index) {
-                    wantPush(index)
+                    look(index)
                 }
             } else {
-                delivery.targets.forEach { wantPush($0) }
+                delivery.targets.forEach(look)
             }
         }
     }
@@ -59,10 +67,13 @@ extension Partition {
     }
 
     private func startPush(of index: UInt32, _ turn: inout Turn) {
-        guard let entry = nextToPush(index, turn.now) else { return pushes.forget(index) }
+        guard let stored = pushAddress(index), let entry = nextToPush(index, turn.now) else {
+            return pushes.forget(index)
+        }
         if let wait = grace(of: entry, for: index, turn.now) {
             return pushes.wait(index, until: turn.now.monotonic.advanced(by: wait))
         }
+        guard pushes.mayPass(index, to: stored.transport.origin) else { return }
         if let body = entry.body { return push(entry, body, to: index, &turn) }
         pushes.setReading(index)
         bodyReads.want([entry.record], for: index)
@@ -76,12 +87,12 @@ extension Partition {
         else { return pushes.forget(index) }
         lastToken += 1
         let sending = PushTable.Sending(
-            index: index, position: entry.position, kind: stored.transport.kind,
-            generation: stored.generation)
+            index: index, position: entry.position, origin: stored.transport.origin,
+            kind: stored.transport.kind, generation: stored.generation)
         let job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
             transport: stored.transport, registered: stored.registered, generation: stored.generation,
-            event: body, expires: entry.expires, tries: pushes.tries(index))
+            event: body, expires: entry.expires, tries: pushes.tries(index, at: entry.position))
         pushes.setSending(sending, number: lastToken)
         let rests = max(entry.record, Sequence(stored.generation))
         turn.effects.append(.push(Proven(job, restingOn: rests, by: pipeline.confirmed())))
@@ -104,9 +115,15 @@ extension Partition {
     /// How long the device's stream still has to acknowledge the message itself, in nanoseconds; `nil` where
     /// the message is to be pushed now.
     private func grace(of entry: LogEntry, for index: UInt32, _ now: Instant) -> UInt64? {
-        guard streams.attachment(index) != nil else { return nil }
+        guard streams.attachment(index) != nil || mayReturn(index, now.monotonic) else { return nil }
         let passed = pushes.heldFor(index, entry.position, now: now.monotonic)
         return passed < options.pushGrace ? options.pushGrace - passed : nil
+    }
+
+    /// Whether the device's stream may still come to this owner.
+    private func mayReturn(_ index: UInt32, _ now: MonotonicTime) -> Bool {
+        options.streamsOutliveOwners && hadWaiting.contains(index)
+            && now.since(begunAt) < options.listenersReturn
     }
 
     /// The records that the journal looked at hold the bodies for which these devices wait.
@@ -136,8 +153,7 @@ extension Partition {
     // MARK: The sender's answers
 
     func onPushed(_ report: PushReport, _ turn: inout Turn) {
-        let isDone = report.result == .done
-        guard let sending = pushes.ended(report.number, isDone: isDone) else { return }
+        guard let sending = pushes.ended(report.number) else { return }
         let index = sending.index
         switch report.result {
         case .done:
@@ -147,10 +163,21 @@ extension Partition {
             if isWaiting(index) {
                 propose(.pushed([ReadUpTo(position: sending.position, devices: DeviceSet(index))]))
             }
-        case .gone: noteGone(sending, turn.now)
+            pushes.release(sending.origin)
+        case .gone:
+            noteGone(sending, turn.now)
+            pushes.release(sending.origin)
         case .later(let delay, let isFailure):
-            pushes.wait(
-                index, until: turn.now.monotonic.advanced(by: delay), afterFailure: isFailure)
+            if isFailure { pushes.noteFailure(index, at: sending.position) }
+            pushes.wait(index, until: turn.now.monotonic.advanced(by: delay))
+            pushes.release(sending.origin)
+        case .closed(let delay):
+            pushes.close(
+                sending.origin, until: turn.now.monotonic.advanced(by: delay), parking: index)
+        }
+        // An address that the device told while the message was at the sender is used at once.
+        if let stored = pushAddress(index), stored.generation != sending.generation {
+            pushes.wantAgain(index)
         }
         startPushes(&turn)
     }
@@ -159,6 +186,11 @@ extension Partition {
     private func noteGone(_ sending: PushTable.Sending, _ now: Instant) {
         let known = state.transports[sending.index]?.first { $0.transport.kind == sending.kind }
         guard let known, isMeant(known, sending) else { return }
+        // A device that listens is there, and needs no mark.
+        guard streams.attachment(sending.index) == nil else {
+            return propose(
+                .endTransport(index: sending.index, sending.kind, generation: known.generation))
+        }
         propose(
             .setTransport(
                 index: sending.index, Transport(kind: sending.kind, address: []), at: now.wall))
@@ -177,9 +209,12 @@ extension Partition {
 
     /// Whether push services have said that each of the device's addresses is gone, and no stream has shown
     /// since that the device is there.
-    func isUnreachable(_ index: UInt32) -> Bool {
-        guard let stored = state.transports[index] else { return false }
-        return stored.allSatisfy(\.isGone) && streams.attachment(index) == nil
+    func isUnreachable(_ index: UInt32, _ now: Instant) -> Bool {
+        guard let stored = state.transports[index], stored.allSatisfy(\.isGone),
+            streams.attachment(index) == nil
+        else { return false }
+        // A stream may still be on its way to a new owner.
+        return !options.streamsOutliveOwners || now.monotonic.since(begunAt) >= options.listenersReturn
     }
 
     /// The device is there: the addresses that are gone say nothing about the device any more.

@@ -41,6 +41,8 @@ public struct PushReport: Sendable {
         case gone
         /// To be tried again after this many nanoseconds. `isFailure`: the message was tried in vain.
         case later(after: UInt64, isFailure: Bool)
+        /// Not tried: the service is left alone, or has enough messages, for this many nanoseconds.
+        case closed(for: UInt64)
     }
     public var number: UInt64
     public var result: Result

@@ -12,6 +12,8 @@ struct PushTable {
         case queued
         /// The partition looks at the device when this tick is over.
         case waiting(tick: UInt64)
+        /// Waits until the service takes more messages.
+        case parked
         /// Waits for a body that is being read.
         case reading
         /// A message is at the sender, under this number.
@@ -21,14 +23,16 @@ struct PushTable {
     struct Sending: Equatable {
         var index: UInt32
         var position: Position
+        var origin: [UInt8] = []
         var kind: Transport.Kind
         /// The generation of the address to which the message goes.
         var generation: UInt64
     }
     struct Device {
         var state: State
-        /// How often the oldest message was tried in vain.
+        /// How often the message at `tried` was tried in vain.
         var tries = 0
+        var tried = Position.zero
         /// The first message that is held for the device's stream, and since when.
         var held: (first: Position, since: MonotonicTime)?
     }
@@ -45,13 +49,29 @@ struct PushTable {
     var earliest: UInt64?
     var sendings: [UInt64: Sending] = [:]
     var readingCount = 0
+    var closed: [[UInt8]: ClosedOrigin] = [:]
+
+    /// A service that takes no more messages for now, and the devices that wait for it. So a service that is
+    /// away costs one look at a time, however many devices it has.
+    struct ClosedOrigin {
+        /// The partition looks at the next device when this tick is over.
+        var tick: UInt64
+        /// Devices in the order in which they came; some may not be `parked` any more.
+        var devices: [UInt32] = []
+        var head = 0
+        /// How many devices may go to the sender though others are parked.
+        var credit = 0
+        var isEmpty: Bool { head == devices.count }
+    }
 
     var count: Int { devices.count }
     /// Messages at the sender, and messages whose bodies are being read.
     var underWay: Int { sendings.count + readingCount }
     var hasQueued: Bool { head < queue.count }
     func state(_ index: UInt32) -> State? { devices[index]?.state }
-    func tries(_ index: UInt32) -> Int { devices[index]?.tries ?? 0 }
+    func tries(_ index: UInt32, at position: Position) -> Int {
+        devices[index].map { $0.tried == position ? $0.tries : 0 } ?? 0
+    }
     var indices: [UInt32] { devices.keys.sorted() }
 
     /// Something may wait for the device. A device that is waiting for a time, a body or the sender goes on
@@ -60,6 +80,17 @@ struct PushTable {
         guard devices[index] == nil else { return }
         devices[index] = Device(state: .queued)
         queue.append(index)
+    }
+
+    /// The device told another address: what waits because of the former address waits no more.
+    mutating func wantAgain(_ index: UInt32) {
+        switch devices[index]?.state {
+        case nil: want(index)
+        case .waiting, .parked:
+            devices[index]?.tries = 0
+            requeue(index)
+        case .queued, .reading, .sending: devices[index]?.tries = 0
+        }
     }
 
     /// The next device to look at.
@@ -79,13 +110,76 @@ struct PushTable {
         return nil
     }
 
-    mutating func wait(_ index: UInt32, until time: MonotonicTime, afterFailure: Bool = false) {
+    mutating func wait(_ index: UInt32, until time: MonotonicTime) {
         let tick = time.nanoseconds / PushTable.tick
         guard devices[index] != nil else { return }
         set(.waiting(tick: tick), index)
-        if afterFailure { devices[index]?.tries += 1 }
         later[tick, default: []].append(index)
         earliest = min(earliest ?? tick, tick)
+    }
+
+    mutating func noteFailure(_ index: UInt32, at position: Position) {
+        guard let device = devices[index] else { return }
+        devices[index]?.tries = device.tried == position ? device.tries + 1 : 1
+        devices[index]?.tried = position
+    }
+
+    // MARK: Services that take no more
+
+    /// Whether a device of the service may go to the sender now; where not, the device is parked.
+    mutating func mayPass(_ index: UInt32, to origin: [UInt8]) -> Bool {
+        guard let known = closed[origin] else { return true }
+        if known.credit > 0 {
+            closed[origin]?.credit -= 1
+            return true
+        }
+        park(index, at: origin)
+        return false
+    }
+
+    private mutating func park(_ index: UInt32, at origin: [UInt8]) {
+        set(.parked, index)
+        closed[origin]?.devices.append(index)
+    }
+
+    /// The service takes no more messages until `time`; the device is parked.
+    mutating func close(_ origin: [UInt8], until time: MonotonicTime, parking index: UInt32) {
+        let tick = time.nanoseconds / PushTable.tick
+        let former = closed[origin]?.tick ?? 0
+        closed[origin, default: ClosedOrigin(tick: tick)].tick = max(tick, former)
+        closed[origin]?.credit = 0
+        if devices[index] != nil { park(index, at: origin) }
+        if closed[origin]?.isEmpty ?? true { closed[origin] = nil }
+    }
+
+    /// The service has answered: two more of its devices may go to the sender for the one that went.
+    mutating func release(_ origin: [UInt8], _ count: Int = 2) {
+        guard var known = closed[origin] else { return }
+        var left = count
+        while left > 0, known.head < known.devices.count {
+            let index = known.devices[known.head]
+            known.head += 1
+            guard devices[index]?.state == .parked else { continue }
+            left -= 1
+            known.credit += 1
+            requeue(index)
+        }
+        if known.head > 1024, known.head * 2 > known.devices.count {
+            known.devices.removeFirst(known.head)
+            known.head = 0
+        }
+        closed[origin] = known.isEmpty ? nil : known
+    }
+
+    /// Lets one device of each service go whose tick is over. One follows each tick, so that nobody waits for
+    /// an answer that does not come.
+    private mutating func openClosed(_ tick: UInt64) {
+        for origin in closed.keys.filter({ (closed[$0]?.tick ?? .max) < tick })
+            .sorted(by: { $0.lexicographicallyPrecedes($1) })
+        {
+            closed[origin]?.tick = tick
+            release(origin, 1)
+        }
     }
 
     /// For how many nanoseconds the message has been held for the device's stream. Positions tell how much
@@ -117,10 +211,9 @@ struct PushTable {
 
     /// The sender has answered. The device goes to the end of the queue, unless the caller lets it wait.
     /// `nil` where the number is not of a message that is at the sender.
-    mutating func ended(_ number: UInt64, isDone: Bool) -> Sending? {
+    mutating func ended(_ number: UInt64) -> Sending? {
         guard let sending = sendings.removeValue(forKey: number) else { return nil }
         requeue(sending.index)
-        if isDone { devices[sending.index]?.tries = 0 }
         return sending
     }
 
@@ -139,6 +232,7 @@ struct PushTable {
     /// Puts the devices into the queue whose ticks are over.
     mutating func wake(_ now: MonotonicTime) {
         let tick = now.nanoseconds / PushTable.tick
+        if !closed.isEmpty { openClosed(tick) }
         guard let earliest, earliest < tick else { return }
         for due in later.keys.filter({ $0 < tick }).sorted() {
             for index in later.removeValue(forKey: due) ?? []
@@ -149,13 +243,15 @@ struct PushTable {
 
     /// The earliest time at which `wake` may have something to do.
     var nextWake: MonotonicTime? {
-        earliest.map { MonotonicTime(nanoseconds: ($0 + 1) * PushTable.tick) }
+        let next = closed.values.reduce(earliest ?? .max) { min($0, $1.tick) }
+        return next == .max ? nil : MonotonicTime(nanoseconds: (next + 1) * PushTable.tick)
     }
 
     /// The first law that does not hold; `nil` where all do.
     var brokenInvariant: String? {
         if earliest != later.keys.min() { return "the earliest tick is not the earliest" }
         let queued = Set(queue[head...])
+        let parked = Set(closed.values.flatMap { $0.devices[$0.head...] })
         if devices.values.count(where: { $0.state == .reading }) != readingCount {
             return "the devices that wait for bodies are counted wrong"
         }
@@ -166,9 +262,11 @@ struct PushTable {
                 if !(later[tick]?.contains(index) ?? false) { return "nothing wakes device \(index)" }
             case .sending(let number):
                 if sendings[number]?.index != index { return "device \(index) has nothing at the sender" }
+            case .parked: if !parked.contains(index) { return "device \(index) is parked nowhere" }
             case .reading: break
             }
         }
+        if closed.values.contains(where: \.isEmpty) { return "a service is closed to nobody" }
         for (number, sending) in sendings {
             // A device that ended meanwhile is gone from the table.
             if let state = devices[sending.index]?.state, state != .sending(number: number) {

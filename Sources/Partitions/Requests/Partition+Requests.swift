@@ -283,7 +283,7 @@ extension Partition {
         guard admit(id, key: key, message: message, &turn) else { return }
         let index = registration.index.rawValue
         // Backends delete tokens on this answer, so it waits for proof like the others.
-        if isUnreachable(index) { return refuse(id, .unregistered) }
+        if isUnreachable(index, turn.now) { return refuse(id, .unregistered) }
         var alone = Burst(companions: 1)
         let decision = place(
             message, of: registration.project, to: DeviceSet(index), in: &alone, after: state.log.last,

@@ -73,15 +73,15 @@ final class SimulatedPushService {
         if knownGone.contains(told) {
             world.violate("pushes", "device \(address.device) is pushed at an address that is gone")
         }
-        checkAcknowledged(message, address.device)
+        checkAcknowledged(message, address.device, before: world.now)
     }
 
     /// What a device has acknowledged must not be pushed (G2).
-    private func checkAcknowledged(_ message: UInt64, _ device: Int) {
+    private func checkAcknowledged(_ message: UInt64, _ device: Int, before time: UInt64) {
         let delivery = world.history.deliveries.last { $0.device == device && $0.message == message }
         guard let position = delivery?.position else { return }
         let isAcknowledged = world.history.acknowledgements.contains {
-            $0.device == device && $0.position >= position && $0.at < world.now
+            $0.device == device && $0.position >= position && $0.at < time
         }
         if isAcknowledged {
             world.violate("G2", "device \(device) is pushed message \(message), which it has acknowledged")
@@ -99,7 +99,7 @@ final class SimulatedPushService {
             known.insert(Handed(machine: machineID, device: address.device, message: message))
         case .gone:
             knownGone.insert(Told(machine: machineID, address: address, generation: job.generation))
-        case .later: break
+        case .later, .closed: break
         }
     }
 
@@ -107,6 +107,12 @@ final class SimulatedPushService {
 
     /// A message comes to the service.
     func receive(_ request: PushSend, from loop: SimulatedLoop) {
+        // A message may wait in the sender for a while, and its device may acknowledge the message meanwhile.
+        let latest = world.now - min(world.now, PushBounds().waitMax + .seconds(1))
+        if let address = Address(request.job.transport) {
+            let message = world.number(ofBody: request.job.event)
+            checkAcknowledged(message, address.device, before: latest)
+        }
         let delay = world.chance(50) ? world.roll(.seconds(8)) : 2_000_000 + world.roll(60_000_000)
         world.after(delay, .network, process: loop.process) { [unowned self] in
             let outcome = self.outcome(request.job)
