@@ -161,8 +161,15 @@ def rolling(cluster, tenant, edge):
 def scaling(cluster):
     cluster("up", "-d", "--wait", "--no-recreate", "--scale", "gateway=5", "--scale", "shard=4")
     say(f"  five gateways and four shards: of one mind after {cluster.settle('scaling', 5, 4):.1f} s")
-    owned = {one["owner"] for one in cluster.view(cluster.containers("gateway")[0])["partitions"]}
-    check(owned == set(cluster.containers("shard")), f"the partitions' owners are {owned}")
+    gateway, shards = cluster.containers("gateway")[0], set(cluster.containers("shard"))
+
+    def spread():
+        """True where each shard owns partitions and each partition has an owner. While partitions move to the
+        new shard, one that was given up and is not yet taken has no owner for a moment, and nodes that agree
+        may do so between two moves."""
+        owned = {one["owner"] for one in cluster.view(gateway)["partitions"]}
+        return owned == shards or f"the partitions' owners are {owned}"
+    wait(spread, "each shard to own partitions")
 
 
 def cordoning(cluster):
@@ -191,7 +198,7 @@ def cordoning(cluster):
     wait(says, "the drained shard to begin again, and to say that it is kept out")
     check(shard in cluster.view(gateway)["cordoned"], "the cluster does not name who is kept out")
     check(owns() == 0, "a drained shard owns partitions again after a restart")
-    check(not cluster.view(gateway)["unowned"], "partitions have no owner")
+    wait(lambda: not cluster.view(gateway)["unowned"], "the partitions to have owners")
     docker("exec", gateway, "tidecast", "cluster", "uncordon", shard)
     cluster.settle("uncordoning", 5, 4)
     wait(lambda: owns() > 0, "the shard to own partitions again")
