@@ -65,7 +65,11 @@ class PushService:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):  # noqa: N802 - the name that http.server calls
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                length = int(self.headers.get("content-length") or 0)
+                body = self.rfile.read(length)
+                if len(body) < length:
+                    self.close_connection = True  # The sender has died.
+                    return
                 with service.lock:
                     service.waiting += service.stalls.is_set()
                 while service.stalls.is_set():
