@@ -42,9 +42,9 @@ public struct ConnectionGate: Sendable {
         case tooManyOfAddress
     }
 
-    /// Nanoseconds for which listeners pause after an accept failed for want of descriptors. The pause ends
+    /// How long listeners pause after an accept failed for want of descriptors. The pause ends
     /// earlier where a connection closes.
-    public static let pause: UInt64 = .seconds(1)
+    public static let pause: TimeSpan = .seconds(1)
 
     /// Connections that a listener accepts in one turn of its loop while there are places enough.
     public static let acceptedAtOnce = 16

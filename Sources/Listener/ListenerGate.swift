@@ -102,7 +102,7 @@ public final class ListenerGate: Sendable {
         let now = ListenerGate.now
         let until = state.withLock { $0.gate.failed(now: now) }
         follow()
-        eventLoop.scheduleTask(in: .nanoseconds(Int64(clamping: until.since(now)))) {
+        eventLoop.scheduleTask(in: TimeAmount(until.since(now))) {
             self.state.withLock { $0.gate.look(now: ListenerGate.now) }
             self.follow()
         }

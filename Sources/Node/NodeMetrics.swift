@@ -92,8 +92,9 @@ final class NodeMetrics: Sendable {
             read: {
                 let counters = engine.counters
                 return ReadHistogram(
-                    bounds: EngineCounters.timeBounds.map { Double($0) / 1e9 }, counts: counters.commitTimes,
-                    sum: Double(counters.commitNanoseconds) / 1e9)
+                    bounds: EngineCounters.timeBounds.map { Double($0.nanoseconds) / 1e9 },
+                    counts: counters.commitTimes,
+                    sum: Double(counters.commitTime.nanoseconds) / 1e9)
             })
         registry.histogram(
             "tidecast_journal_batch_rows", "Records of all partitions in one transaction.",

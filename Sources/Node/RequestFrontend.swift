@@ -4,6 +4,7 @@ import Credentials
 import Edge
 import FCMAPI
 import HTTPMessages
+import Listener
 import Model
 import NIOCore
 import NodeCore
@@ -114,7 +115,7 @@ final class RequestFrontend {
                 loop.frontend.unpark(place)?.responder.respond(response)
             }
         case .later(let delay, let action):
-            loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) { [loop] in
+            loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) { [loop] in
                 guard responder.isOpen else { return }
                 loop.beginTurn()
                 loop.frontend.carryOut(action, request, responder: responder, payer: payer, isAdmin: isAdmin)
@@ -167,7 +168,7 @@ final class RequestFrontend {
     private func scrape(_ responder: Responder) {
         scrapers.append(responder)
         guard let wait = pace.ask(now: Clock.monotonic()) else { return }
-        loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: wait))) { [loop] in
+        loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(wait)) { [loop] in
             loop.frontend.answerScrapers()
         }
     }
@@ -209,8 +210,7 @@ final class RequestFrontend {
             tickets.append(Ticket())
         }
         // From the request's last byte on, with the time for which the request waited for its turn.
-        let now = loop.now.monotonic.nanoseconds
-        let arrived = MonotonicTime(nanoseconds: now - min(now, responder.waited))
+        let arrived = loop.now.monotonic.rewound(by: responder.waited)
         tickets[place].request = (responder, form, payer, arrived)
         return UInt64(tickets[place].generation) << 32 | UInt64(place)
     }
@@ -220,7 +220,7 @@ final class RequestFrontend {
         guard place < tickets.count, tickets[place].generation == UInt32(ticket >> 32),
             let (responder, form, payer, began) = tickets[place].request.take()
         else { return }
-        latencies.record(loop.now.monotonic.since(began))
+        latencies.record(loop.now.monotonic.since(began).nanoseconds)
         tickets[place].generation &+= 1
         freeTickets.append(place)
         if case .accepted = outcome { loop.shared.counters.sendsAccepted.add(1, ordering: .relaxed) }

@@ -8,7 +8,7 @@ private let alice = ClientAddress(bytes: [192, 0, 2, 1])
 private let bob = ClientAddress(bytes: [192, 0, 2, 2])
 private let own = ClientAddress(bytes: [127, 0, 0, 1])
 
-private func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: .seconds(seconds)) }
+private func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(.seconds(seconds)) }
 
 @Suite("The gate before listeners")
 struct ConnectionGateTests {

@@ -236,7 +236,7 @@ struct RequestRouter {
                 + " \(refusal.kind == .addressDay ? "day" : "minute").")
         out.endObject()
         var response = tokenAnswer(429, out)
-        response.fields.append(("retry-after", "\(refusal.retryDelay / .seconds(1) + 1)"))
+        response.fields.append(("retry-after", "\(refusal.retryDelay.seconds + 1)"))
         return response
     }
 
