@@ -125,6 +125,7 @@ let shells: [Target] = [
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
     .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
     .floor("PushClient", on: ["Model", "CCurl"]),
+    .floor("APNsClient", on: ["Model"]),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
     .floor("CommandOutput"),
 ]
@@ -267,6 +268,7 @@ let tests: [Target] = [
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
+    .tests(of: "APNsClient"),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",
