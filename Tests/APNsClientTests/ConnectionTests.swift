@@ -7,7 +7,7 @@ struct ConnectionTests {
     @Test("carries one request until the service takes the token, then as many as the service allows")
     func streams() async throws {
         let server = try await StandIn.start(options: { $0.raised = 50 })
-        let sender = Sender()
+        let sender = Sender { $0.connectionsPerPoolMax = 1 }
         sender.client.submit(server.requests(1..<601))
         let answers = await sender.answers(600)
         #expect(answers.allSatisfy { $0.status == 200 })

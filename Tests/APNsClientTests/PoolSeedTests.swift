@@ -27,12 +27,12 @@ struct PoolSeedTests {
             }, seed: seed)
     }
 
-    @Test("answer each request once, keep all laws and bounds, and come to an end", arguments: 1...60)
+    @Test("answer each request once, keep all laws and bounds, and come to an end", arguments: 1...20)
     func anything(seed: UInt64) {
         var dice = SeededGenerator(seed: seed)
         let world = world(seed)
         var count = 0
-        for _ in 0..<1_500 { count += step(world, &dice) }
+        for _ in 0..<800 { count += step(world, &dice) }
         // The service is well again.
         var rounds = 0
         while !world.machine.requests.isEmpty, rounds < 1_000 {
@@ -59,7 +59,7 @@ struct PoolSeedTests {
     func coverage() {
         var reasons: Set<String> = []
         var news: Set<APNsNews> = []
-        for seed: UInt64 in 1...60 {
+        for seed: UInt64 in 1...8 {
             var dice = SeededGenerator(seed: seed)
             let world = world(seed)
             for _ in 0..<1_500 { _ = step(world, &dice) }

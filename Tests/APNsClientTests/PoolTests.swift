@@ -250,7 +250,7 @@ struct PoolTests {
         #expect(world.connecting.count == 1)
         world.answer(first)
         world.answer(second)
-        world.pass(.seconds(9))
+        world.pass(.seconds(10))
         // The third one fails, and its place goes to the fourth pool.
         #expect(world.closed.count == 1)
         world.pass(.seconds(1))

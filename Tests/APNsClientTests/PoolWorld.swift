@@ -120,8 +120,8 @@ final class PoolWorld {
             machine.heard(id, now: now)
             machine.answered(ticket, status: status, now: now)
             #expect(outcomes[ticket] == nil && answered.insert(ticket).inserted, "two outcomes")
+            settle()
         }
-        settle()
     }
 
     /// The service refuses requests of a connection, the youngest first.

@@ -86,7 +86,7 @@ extension ConnectionPools {
         case .open, .draining:
             guard connection.open > 0 else { return nil }
             guard let first = connection.left.first else { return "a request under way has no deadline" }
-            return isPast(first.at, settings.answerMax)
+            return isPast(first.at, settings.answerMax) && requests[first.ticket]?.isCancelled != true
                 ? "nobody looks in time at a request under way" : nil
         }
     }

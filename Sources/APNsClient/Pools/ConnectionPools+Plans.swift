@@ -107,13 +107,14 @@ extension ConnectionPools {
 
     /// Resets the streams whose answers have taken too long.
     private mutating func cancelLate(_ connection: Connection, _ now: MonotonicTime) {
-        forgetDone(connection)
-        while let first = connection.left.first, now.since(first.at) >= settings.answerMax {
-            _ = connection.left.popFirst()
-            if isUnderWay(first.ticket, first.tries, connection) {
-                connection.unanswered += 1
-                effects.append(.cancel(first.ticket, connection.id))
-            }
+        for entry in connection.left {
+            guard now.since(entry.at) >= settings.answerMax else { return }
+            guard isUnderWay(entry.ticket, entry.tries, connection),
+                requests[entry.ticket]?.isCancelled == false
+            else { continue }
+            requests[entry.ticket]?.isCancelled = true
+            connection.unanswered += 1
+            effects.append(.cancel(entry.ticket, connection.id))
         }
     }
 
@@ -140,7 +141,8 @@ extension ConnectionPools {
             case .connecting: lower(wakeTo: connection.began.advanced(by: settings.connectMax))
             case .open, .draining:
                 if let until = connection.pausedUntil { lower(wakeTo: until) }
-                if let first = connection.left.first {
+                // With the outcome of a cancelled request the machine looks again.
+                if let first = connection.left.first, requests[first.ticket]?.isCancelled != true {
                     lower(wakeTo: first.at.advanced(by: settings.answerMax))
                 }
                 if let pinged = connection.pinged {

@@ -36,6 +36,8 @@ struct ConnectionPools {
         var tries = 0
         /// Where the request is under way; `nil` while it waits.
         var connection: Connection?
+        /// Whether the shell has been told to reset the request's stream.
+        var isCancelled = false
     }
 
     let settings: APNsClientSettings
@@ -114,6 +116,7 @@ struct ConnectionPools {
         let tries = (requests[ticket]?.tries ?? 0) + 1
         requests[ticket]?.tries = tries
         requests[ticket]?.connection = connection
+        requests[ticket]?.isCancelled = false
         if connection.open == 0 { connection.busy = now }
         connection.open += 1
         connection.used = now

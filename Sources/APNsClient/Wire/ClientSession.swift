@@ -21,8 +21,10 @@ final class ClientSession {
     private var session: OpaquePointer?
     private var open: [ClientStream] = []
     private var frames: FrameBudget
-    /// Why the session must end, where that is known.
+    /// What the service did wrong, in words. The session may outlive that: an error of one stream is its
+    /// stream's alone.
     private(set) var failure: String?
+    private var isOver = false
 
     /// `second`: of a clock that never goes back.
     init(delegate: any ClientSessionDelegate, settings: APNsClientSettings, second: UInt64) {
@@ -108,12 +110,13 @@ final class ClientSession {
 
     /// False where the connection must be closed, after its pending bytes are written.
     func receive(_ bytes: UnsafeRawBufferPointer, second: UInt64) -> Bool {
-        guard let session, failure == nil else { return false }
+        guard let session, !isOver else { return false }
         frames.turn(to: second)
         let taken = nghttp2_session_mem_recv(
             session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
         if taken == bytes.count { return true }
-        note(failure: taken < 0 ? ClientSession.text(Int32(clamping: taken)) : "the service sent too much")
+        isOver = true
+        if failure == nil { note(failure: ClientSession.text(Int32(clamping: taken))) }
         return false
     }
 
@@ -139,8 +142,7 @@ final class ClientSession {
 
     // MARK: libnghttp2's callbacks
 
-    /// The first reason is the one that counts.
-    func note(failure text: String) { failure = failure ?? text }
+    func note(failure text: String) { failure = text }
 
     static func text(_ code: Int32) -> String { String(cString: nghttp2_strerror(code)) }
 
