@@ -215,7 +215,7 @@ final class ClientLoop {
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try bound.value.prepare(channel, id, tls, host: pool.host)
+                    try bound.value.prepare(channel, id, tls: tls, host: pool.host)
                 }
             }
             .connect(host: pool.host, port: pool.port)
@@ -236,7 +236,7 @@ final class ClientLoop {
     }
 
     private func prepare(
-        _ channel: any Channel, _ id: APNsConnectionID, _ tls: TLSContext, host: String
+        _ channel: any Channel, _ id: APNsConnectionID, tls: TLSContext, host: String
     ) throws {
         let connection = ServiceConnection(id, self)
         let handler = TLSHandler(tls, side: .client(host: host)) { _, name in

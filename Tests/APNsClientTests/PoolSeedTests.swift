@@ -98,7 +98,7 @@ struct PoolSeedTests {
             if let any { world.answer(any, status, count: Int.random(in: 1...6, using: &dice)) }
         case 12: if let any { world.refuse(any, count: Int.random(in: 1...4, using: &dice)) }
         case 13: if let any { world.reset(any) }
-        case 14: if let any { goAway(world, any, &dice) }
+        case 14: if let any { goAway(world, any, dice: &dice) }
         case 15:
             guard let any, Bool.random(using: &dice) else { break }
             let unsent: [UInt64] = world.underWay[any] ?? []
@@ -121,7 +121,7 @@ struct PoolSeedTests {
     }
 
     /// A GOAWAY, and the refusal of the streams above its last one.
-    private func goAway(_ world: PoolWorld, _ id: APNsConnectionID, _ dice: inout SeededGenerator) {
+    private func goAway(_ world: PoolWorld, _ id: APNsConnectionID, dice: inout SeededGenerator) {
         let reason = [nil, "Shutdown", "IdleTimeout"].randomElement(using: &dice) ?? nil
         world.machine.goneAway(id, reason: reason, now: world.now)
         world.refuse(id, count: Int.random(in: 0...4, using: &dice))

@@ -103,12 +103,13 @@ extension ConnectionPools {
 
     /// Drops what is done from the front of the line of deadlines.
     func forgetDone(_ connection: Connection) {
-        while let first = connection.left.first, !isUnderWay(first.ticket, first.tries, connection) {
+        while let first = connection.left.first, !isUnderWay(first.ticket, tries: first.tries, on: connection)
+        {
             _ = connection.left.popFirst()
         }
     }
 
-    func isUnderWay(_ ticket: Ticket, _ tries: Int, _ connection: Connection) -> Bool {
+    func isUnderWay(_ ticket: Ticket, tries: Int, on connection: Connection) -> Bool {
         guard let request = requests[ticket] else { return false }
         return request.connection === connection && request.tries == tries
     }
@@ -152,7 +153,7 @@ extension ConnectionPools {
         let (why, news) = connection.end(reason)
         if let news { effects.append(.news(pool.key, news)) }
         pool.connections.removeAll { $0 === connection }
-        for entry in connection.left where isUnderWay(entry.ticket, entry.tries, connection) {
+        for entry in connection.left where isUnderWay(entry.ticket, tries: entry.tries, on: connection) {
             if unsent.contains(entry.ticket) {
                 requeue(entry.ticket, reason: why, now)
             } else {

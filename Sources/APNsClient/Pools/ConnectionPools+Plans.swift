@@ -109,7 +109,7 @@ extension ConnectionPools {
     private mutating func cancelLate(_ connection: Connection, _ now: MonotonicTime) {
         for entry in connection.left {
             guard now.since(entry.at) >= settings.answerMax else { return }
-            guard isUnderWay(entry.ticket, entry.tries, connection),
+            guard isUnderWay(entry.ticket, tries: entry.tries, on: connection),
                 requests[entry.ticket]?.isCancelled == false
             else { continue }
             requests[entry.ticket]?.isCancelled = true

@@ -103,7 +103,7 @@ struct ConnectionPools {
             expire(pool, now)
             if let connection = pool.roomiest(now, settings), let ticket = pool.takeFirst() {
                 waiting -= 1
-                begin(ticket, connection, now)
+                begin(ticket, on: connection, now)
                 plan(pool, now)
                 return (ticket, connection.id)
             }
@@ -112,7 +112,7 @@ struct ConnectionPools {
         return nil
     }
 
-    private mutating func begin(_ ticket: Ticket, _ connection: Connection, _ now: MonotonicTime) {
+    private mutating func begin(_ ticket: Ticket, on connection: Connection, _ now: MonotonicTime) {
         let tries = (requests[ticket]?.tries ?? 0) + 1
         requests[ticket]?.tries = tries
         requests[ticket]?.connection = connection
