@@ -203,7 +203,7 @@ final class ClientLoop {
         attempts[id] = Attempt()
         let tls: TLSContext
         do throws(TLSError) {
-            // A context of its own, so that a changed store of authorities counts from the next connection on.
+            // A context of its own: a changed store of authorities counts from the next connection on.
             tls = try TLSContext(authorityPEM: pool.caPEM, protocols: ["h2"])
         } catch {
             return fail(id, error.description)

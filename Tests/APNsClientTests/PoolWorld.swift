@@ -36,7 +36,6 @@ final class PoolWorld {
     func settle() {
         var isSettled = false
         while !isSettled {
-            #expect(machine.brokenInvariant == nil)
             isSettled = true
             for effect in machine.takeEffects() {
                 isSettled = false
@@ -48,6 +47,7 @@ final class PoolWorld {
                 isSettled = false
             }
         }
+        #expect(machine.brokenInvariant == nil)
     }
 
     private func carryOut(_ effect: ConnectionPools.Effect) {

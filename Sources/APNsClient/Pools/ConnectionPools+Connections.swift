@@ -172,8 +172,8 @@ extension ConnectionPools {
         effects.append(.close(connection.id))
     }
 
-    /// Decides, once for each connection, when the pool may begin the next one. `isAtOnce`: the service or the
-    /// caller has asked for another connection. That is granted once where connections do not last.
+    /// Decides, once for each connection, when the pool may begin the next one. `isAtOnce`: the service or
+    /// the caller has asked for another connection. That is granted once where connections do not last.
     private mutating func judge(_ connection: Connection, isAtOnce: Bool, _ now: MonotonicTime) {
         guard !connection.isJudged else { return }
         connection.isJudged = true
