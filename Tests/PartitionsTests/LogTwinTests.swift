@@ -181,6 +181,7 @@ struct LogTwinTests {
 
         /// Goes on from a snapshot.
         mutating func restore() {
+            state.applied = Sequence(record)
             let bytes = state.snapshot()
             var restored = LogHarness.empty()
             do { try restored.restore(bytes) } catch { Issue.record("a good snapshot: \(error)") }
@@ -257,7 +258,8 @@ struct LogTwinTests {
         for step in 0..<300 {
             harness.step()
             harness.compare("seed \(200 + seed), step \(step)")
-            #expect(harness.state.brokenInvariant == nil, "seed \(200 + seed), step \(step)")
+            #expect(harness.state.log.brokenInvariant == nil, "seed \(200 + seed), step \(step)")
+            #expect(harness.state.transports.brokenInvariant == nil, "seed \(200 + seed), step \(step)")
         }
         #expect(harness.state.hasSeveralEnds == true)
     }

@@ -126,7 +126,10 @@ struct ClusterSimulationTests {
 
     @Test(
         "sees each bug that is planted on the way to push services",
-        arguments: [PlantedBug.forgetPushes, .forgetAccepted, .keepGone, .endNewAddress])
+        arguments: [
+            PlantedBug.forgetPushes, .forgetAccepted, .keepGone, .endNewAddress, .endWithStreams,
+            .pushPastEnd,
+        ])
     func plantedInPushes(bug: PlantedBug) {
         for seed in UInt64(1)...400 {
             var options = ClusterSimulation.Options(seed: seed)
@@ -148,6 +151,7 @@ struct ClusterSimulationTests {
         let simulation = ClusterSimulation(options)
         #expect(simulation.run().violations.isEmpty)
         #expect(simulation.counts["pushes accepted", default: 0] > 0)
+        #expect(simulation.counts["attempts of now or never", default: 0] > 0)
     }
 
     /// Rules of partitions that a change of owners tests.

@@ -48,7 +48,9 @@ extension DeliveryLog {
             if !kinds.isEmpty { leaving = leaving.subtracting(addresses.targets(entry.targets, kinds)) }
         }
         if !leaving.isEmpty { take(leaving, outOf: block, at: place, departure) }
-        guard !block.entries[place].targets.isEmpty, let next = entry.ends.nextEnd(from: minute) else { return }
+        guard !block.entries[place].targets.isEmpty, let next = entry.ends.nextEnd(from: minute) else {
+            return
+        }
         block.entries[place].ends = entry.ends.lookedAt(next)
         file(entry.position, under: next)
     }

@@ -48,19 +48,26 @@ struct MomentaryPushes {
     mutating func next(_ now: MonotonicTime) -> (message: Message, index: UInt32)? {
         while head < batches.count {
             let batch = batches[head]
-            if batch.next < batch.devices.count, batch.message.until > now {
-                batches[head].next += 1
-                waiting -= 1
-                return (batch.message, batch.devices[batch.next])
+            guard batch.message.until > now else {
+                dropFirst()
+                continue
             }
-            waiting -= batch.devices.count - batch.next
-            bytes -= batch.message.event.count
-            batches[head].devices = []
-            head += 1
+            batches[head].next += 1
+            waiting -= 1
+            if batches[head].next == batch.devices.count { dropFirst() }
+            return (batch.message, batch.devices[batch.next])
         }
-        batches = []
-        head = 0
         return nil
+    }
+
+    private mutating func dropFirst() {
+        waiting -= batches[head].devices.count - batches[head].next
+        bytes -= batches[head].message.event.count
+        (batches[head].devices, batches[head].message.event) = ([], [])
+        head += 1
+        guard head == batches.count || head > 64 && head * 2 > batches.count else { return }
+        batches.removeFirst(head)
+        head = 0
     }
 
     /// The first law that does not hold; `nil` where all do.

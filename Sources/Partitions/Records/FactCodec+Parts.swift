@@ -291,8 +291,8 @@ extension ByteReader {
         guard let disposition = DeliveryDecision.Disposition(rawValue: flags & 3) else {
             throw fail("unknown flags of a decision")
         }
-        let mayReach = flags >= 16 && flags != 128 && (disposition == .passing || disposition == .late)
-        guard flags < 16 || mayReach else { throw fail("unknown flags of a decision") }
+        let reaches = flags >> 4 & 7 != 0 && (disposition == .passing || disposition == .late)
+        guard flags < 16 || reaches else { throw fail("unknown flags of a decision") }
         var decision = DeliveryDecision(disposition: disposition, position: try position())
         decision.reach = Transport.Kinds(rawValue: flags >> 4 & 7)
         decision.isReachRefused = flags & 128 != 0

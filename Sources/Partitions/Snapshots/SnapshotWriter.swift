@@ -19,7 +19,8 @@ final class SnapshotWriter {
 
     enum Item: UInt8 {
         case end = 0
-        case device, topic, message, outbox, entry, mark, window, condition, transports, messageWithEnds, conditionWithEnds
+        case device, topic, message, outbox, entry, mark, window, condition, transports, messageWithEnds,
+            conditionWithEnds
     }
 
     private enum Phase: Comparable {
