@@ -205,6 +205,8 @@ extension Partition {
     func noteTaken(_ sending: PushTable.Sending) {
         guard state.log.isWaiting(sending.index, at: sending.position) else { return }
         propose(.pushedOne(at: sending.position, index: sending.index))
+        // Until the record is durable, the death of the owner repeats the push.
+        pipeline.isUrgent = true
     }
 
     /// The service does not know the address any more, unless the device has told another one meanwhile.
