@@ -22,7 +22,7 @@ struct MomentaryTests {
 
     @Test("one attempt is made, and none follows it, whatever the service says")
     func once() throws {
-        for result in [PushReport.Result.later(after: 0, isFailure: true), .closed(for: 0), .done] {
+        for result in [PushReport.Result.later(after: .zero, isFailure: true), .closed(for: .zero), .done] {
             let harness = PartitionHarness()
             let (device, _) = try MomentaryTests.device(harness)
             harness.publish("a", to: "news", ttl: 0)
@@ -69,7 +69,7 @@ struct MomentaryTests {
         for text in ["a", "b"] { harness.publish(text, to: "news", times: MomentaryTests.times) }
         let jobs = harness.takeAllJobs()
         #expect(jobs.map(\.job.isMomentary) == [true, true])
-        harness.answer(jobs[0].job, of: jobs[0].partition, .later(after: 1, isFailure: true))
+        harness.answer(jobs[0].job, of: jobs[0].partition, .later(after: .nanoseconds(1), isFailure: true))
         harness.answer(jobs[1].job, of: jobs[1].partition, .done)
         harness.settle()
         #expect(harness.takeJobs() == [])

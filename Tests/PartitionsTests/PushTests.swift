@@ -382,7 +382,7 @@ struct PushTests {
     func lossIsTold() throws {
         let harness = PartitionHarness {
             $0.delivery.waitingMax = 2
-            $0.listenersReturn = 0
+            $0.listenersReturn = .zero
         }
         let (device, credential) = try PushTests.device(harness)
         for text in ["a", "b", "c", "d"] { harness.publish(text, to: "news") }

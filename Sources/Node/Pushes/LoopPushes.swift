@@ -38,7 +38,8 @@ struct LoopPushes {
             throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
         }
         guard job.isMomentary || job.expires > now.wall else { throw PushRefusal(.unsent(LoopPushes.over)) }
-        let left = UInt64(clamping: max(0, job.expires.milliseconds - now.wall.milliseconds))
+        let longest = Int64(MessageLimits.ttlSecondsMax) * 1000
+        let left = UInt64(max(0, min(job.expires.milliseconds - now.wall.milliseconds, longest)))
         let end = job.isMomentary ? nil : now.monotonic.advanced(by: .milliseconds(left))
         do {
             let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
