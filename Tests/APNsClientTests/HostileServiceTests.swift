@@ -5,7 +5,7 @@ import Testing
 struct HostileServiceTests {
     /// A request to a service that cannot be reached, and why it cannot.
     private func unreachable(_ pool: APNsPool, _ request: APNsRequest) async throws -> String {
-        let sender = Sender { $0.waitMax = 300_000_000 }
+        let sender = Sender { $0.waitMax = .milliseconds(300) }
         var request = request
         request.pool = pool
         let response = try await sender.answer(request)
@@ -115,7 +115,7 @@ struct HostileServiceTests {
     @Test("costs the client a connection at most, and each request has one answer", arguments: attacks)
     func attack(name: String, bytes: [UInt8]) async throws {
         let server = try await StandIn.start { $0.device == "1" ? .raw(bytes) : .answer(200) }
-        let sender = Sender { $0.answerMax = 2_000_000_000 }
+        let sender = Sender { $0.answerMax = .seconds(2) }
         #expect(try await sender.answer(server.request(device: "0")).status == 200)
         let response = try await sender.answer(server.request(device: "1"))
         #expect(response.failure != nil || response.status == 200, "\(name): \(response)")

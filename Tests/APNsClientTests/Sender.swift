@@ -15,8 +15,8 @@ final class Sender: Sendable {
 
     init(_ change: (inout APNsClientSettings) -> Void = { _ in }) {
         var settings = APNsClientSettings()
-        settings.backoffMin = 20_000_000
-        settings.connectSpacing = 10_000_000
+        settings.backoffMin = .milliseconds(20)
+        settings.connectSpacing = .milliseconds(10)
         change(&settings)
         let (changed, teller) = AsyncStream.makeStream(of: Void.self)
         client = APNsClient(settings: settings) { [box] answers in
