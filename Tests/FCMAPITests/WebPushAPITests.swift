@@ -37,6 +37,35 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         harness.api.directory.webPush[ProjectNumber(5)] = WebPushProject(settings)
     }
 
+    @Test("each platform's time to live is its own, and a stream has the first that is set")
+    func timesToLive() {
+        let most: UInt32 = 2_419_200
+        let (android, web) = (#""android":{"ttl":"9s"}"#, #""webpush":{"headers":{"TTL":"15"}}"#)
+        let now = harness.now.milliseconds / 1000
+        func apns(_ text: String) -> String { #""apns":{"headers":{"apns-expiration":"\#(text)"}}"# }
+        let rows: [(String, TimesToLive)] = [
+            (#""data":{}"#, TimesToLive(most)),
+            (android, TimesToLive(stream: 9, web: most, apns: most, fcm: 9)),
+            (web, TimesToLive(stream: 15, web: 15, apns: most, fcm: most)),
+            (apns("\(now + 60)"), TimesToLive(stream: 60, web: most, apns: 60, fcm: most)),
+            (apns("\(now + 9_000_000)"), TimesToLive(most)),
+            (apns("0"), TimesToLive(stream: 0, web: most, apns: 0, fcm: most)),
+            ("\(android),\(web)", TimesToLive(stream: 9, web: 15, apns: most, fcm: 9)),
+            (
+                "\(web),\(apns("\(now - 5)")),\(android)",
+                TimesToLive(stream: 9, web: 15, apns: 0, fcm: 9)
+            ),
+            (#""android":{"ttl":"0s"}"#, TimesToLive(stream: 0, web: most, apns: most, fcm: 0)),
+        ]
+        for (rest, times) in rows {
+            let message = "{\"topic\":\"a\",\(rest)}"
+            #expect(harness.send(message).sent?.message.times == times, "\(rest)")
+            // Where no push service can be, one time is enough, and former builds read it.
+            let plain = APIHarness().send(message).sent?.message.times
+            #expect(plain == TimesToLive(times.stream), "\(rest)")
+        }
+    }
+
     private func text(_ key: WebPushSettings.Key) -> String {
         String(decoding: Base64URL.encode(key.publicBytes), as: UTF8.self)
     }

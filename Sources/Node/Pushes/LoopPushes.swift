@@ -14,6 +14,7 @@ struct LoopPushes {
         var origin: String
     }
     private static let tokensMax = 4096
+    fileprivate static let over = "the message's time to live is over"
 
     private let composer = PushComposer()
     /// The newest message that was composed: a fan-out sends one message to many devices.
@@ -26,7 +27,7 @@ struct LoopPushes {
     /// - Parameter isOwner: whether no other node can own the message's partition; asked again just before
     ///   the request leaves.
     mutating func request(
-        _ request: PushSend, by senders: WebPushSenders, now: WallTime,
+        _ request: PushSend, by senders: WebPushSenders, now: Instant,
         isOwner: @escaping @Sendable () -> Bool
     ) throws(PushRefusal) -> (request: PushHTTPRequest, host: String) {
         let job = request.job
@@ -36,14 +37,17 @@ struct LoopPushes {
         guard let sender = senders.sender(job.project, key: address.keyID) else {
             throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
         }
+        guard job.isMomentary || job.expires > now.wall else { throw PushRefusal(.unsent(LoopPushes.over)) }
+        let longest = Int64(MessageLimits.ttlSecondsMax) * 1000
+        let left = UInt64(max(0, min(job.expires.milliseconds - now.wall.milliseconds, longest)))
+        let end = job.isMomentary ? nil : now.monotonic.advanced(by: .milliseconds(left))
         do {
             let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
             let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)
-            let token = try token(of: sender.vapid, origin: endpoint.origin, now: now)
+            let token = try token(of: sender.vapid, origin: endpoint.origin, now: now.wall)
             let message = try composed(job.event, of: job.project)
-            let left = Int(clamping: max(0, job.expires.milliseconds - now.milliseconds) / 1000)
-            let fields = message.fields(
-                to: endpoint, authorization: token, ttlSeconds: min(left, message.ttlSeconds))
+            let seconds = min(Int(clamping: left / 1000), message.ttlSeconds)
+            let fields = message.fields(to: endpoint, authorization: token, ttlSeconds: seconds)
             let policy = sender.policy
             let made = PushHTTPRequest(
                 number: request.number, url: endpoint.url,
@@ -51,6 +55,7 @@ struct LoopPushes {
                 mayDial: { policy.mayDial($0, for: endpoint) },
                 prepare: {
                     guard isOwner() else { throw LostOwnership() }
+                    if let end, end <= Clock.monotonic() { throw TimeIsOver() }
                     let body = try WebPushEncryption.encrypt(message.payload, to: keys)
                     return (fields.map { ($0.name, $0.value) }, body)
                 })
@@ -98,6 +103,11 @@ private struct LostOwnership: Error, CustomStringConvertible {
     let description = "another node may own the device's partition"
 }
 
+/// The message waited for a connection until its time to live was over.
+private struct TimeIsOver: Error, CustomStringConvertible {
+    let description = LoopPushes.over
+}
+
 extension NodeLoop {
     /// Sends a message of the core's sender. The answer comes back as a message to this loop.
     func push(_ request: PushSend) {
@@ -107,7 +117,7 @@ extension NodeLoop {
         }
         do throws(PushRefusal) {
             let made = try pushes.request(
-                request, by: shared.administrator.webPush, now: now.wall, isOwner: isOwner)
+                request, by: shared.administrator.webPush, now: now, isOwner: isOwner)
             shared.pushes.send(made.request, host: made.host, for: number)
         } catch {
             shared.pushes.tell(error.outcome, "")
