@@ -138,7 +138,7 @@ let worlds: [Target] = [
             "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
             "Ownership",
             "NodeCore", "PeerLink", "PostgresEngine",
-            "TLS", "PushClient",
+            "TLS", "PushClient", "APNsClient",
             "SQLiteEngine", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),

@@ -211,6 +211,7 @@ public final class Node: Sendable {
         // Each part ends before the parts to which it may still speak.
         let away = cluster?.current.away ?? []
         shared.pushes.stop()
+        shared.apple.stop()
         await endPeers()
         await cluster?.end()
         shared.engines.shutdown(except: away)
@@ -246,6 +247,7 @@ extension Node {
         shared.beginDraining()
         await keepQuotas()
         shared.pushes.stop()
+        shared.apple.stop()
         shared.engines.shutdown()
     }
 

@@ -32,8 +32,10 @@ public enum BodyBound: Sendable {
         {
             return isSigned(request) ? .bytes(batch) : .bytes(small)
         }
-        // The settings of Web Push may have certificates of 64 KiB.
-        if target.count == 5, target.matches(0, "admin"), target.matches(3, "push"), target.says(4, "web") {
+        // The settings of push services may have certificates of 64 KiB.
+        if target.count == 5, target.matches(0, "admin"), target.matches(3, "push"),
+            target.says(4, "web") || target.says(4, "apns") || target.says(4, "fcm")
+        {
             return isSigned(request) ? .bytes(batch) : .bytes(small)
         }
         if target.count == 4, target.matches(0, "v1"), target.matches(1, "projects"),

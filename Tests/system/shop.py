@@ -1,0 +1,72 @@
+"""A project `shop` with its backend and its apps, for tests of push services."""
+import json
+
+from system.checks import check
+
+
+class Shop:
+    """The project on a server that runs, with a key for apps and one for the backend."""
+
+    def __init__(self, server):
+        self.server = server
+        made = json.loads(server.command("project", "create", "shop", "--service-account", "-"))
+        check(made["project_id"] == "shop", "a project is made")
+        app, bearer = (json.loads(server.command("project", "key", "create", "shop", "--kind", kind,
+                                                 "--json"))["key"] for kind in ("device", "bearer"))
+        self.app = {"x-goog-api-key": app}
+        self.backend = {"authorization": f"Bearer {bearer}", "access_token_auth": "true"}
+
+    def set_push(self, *words):
+        """What `project push SERVICE shop …` answers, as JSON."""
+        service, *more = words
+        return json.loads(self.server.command("project", "push", service, "shop", *more, "--json"))
+
+    def push_status(self):
+        return json.loads(self.server.command("project", "push", "status", "shop", "--json"))
+
+    def call(self, method, path, body, headers):
+        status, raw = self.server.call(method, path, body, {"content-type": "application/json", **headers})
+        return status, json.loads(raw or b"{}")
+
+    def install(self):
+        """The headers by which an app's installation speaks."""
+        status, made = self.call("POST", "/v1/projects/shop/installations", {}, self.app)
+        assert status == 200, (status, made)
+        return {**self.app, "x-goog-firebase-installations-auth": "FIS " + made["authToken"]["token"]}
+
+    def register(self, installation, **block):
+        """The device tells its address, such as `ios={…}`. Returns the registration token."""
+        status, made = self.call("POST", "/v1/projects/shop/registrations", block, installation)
+        assert status == 200, (status, made)
+        return made["token"]
+
+    def device(self, token):
+        """What the server shows of a device."""
+        status, made = self.call("GET", f"/v1/projects/shop/registrations/{token}", None, self.backend)
+        assert status == 200, (status, made)
+        return made
+
+    def subscribe(self, tokens, topic):
+        status, made = self.call("POST", "/iid/v1:batchAdd",
+                                 {"to": f"/topics/{topic}", "registration_tokens": tokens}, self.backend)
+        assert status == 200 and made["results"] == [{}] * len(tokens), (status, made)
+
+    def send(self, **message):
+        """Status, and the id of the accepted message or the error."""
+        status, made = self.call("POST", "/v1/projects/shop/messages:send", {"message": message},
+                                 self.backend)
+        return status, made["name"].split("/")[-1] if status == 200 else made["error"]
+
+    def publish(self, topic, **more):
+        status, name = self.send(topic=topic, **more)
+        assert status == 200, name
+        return name
+
+    def pushed(self, service, outcome):
+        """How often the service answered so since the server began."""
+        name = f'tidecast_pushes_total{{outcome="{outcome}",service="{service}"}}'
+        return self.server.metrics().get(name, 0)
+
+    def alarms(self, service, reason):
+        name = f'tidecast_push_alarms_total{{reason="{reason}",service="{service}"}}'
+        return self.server.metrics().get(name, 0)
