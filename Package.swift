@@ -125,7 +125,7 @@ let shells: [Target] = [
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
     .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
     .floor("PushClient", on: ["Model", "CCurl"]),
-    .floor("APNsClient", on: ["Model"]),
+    .floor("APNsClient", on: ["Model", "PushMessages", "CNghttp2", "TLS"] + nio("NIOPosix")),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
     .floor("CommandOutput"),
 ]
@@ -187,6 +187,7 @@ let benches: [Target] =
             swiftSettings: settings),
         .executableTarget(name: "gossip-bench", dependencies: ["Simulator"], swiftSettings: settings),
         .executableTarget(name: "push-bench", dependencies: ["PushClient"], swiftSettings: settings),
+        .executableTarget(name: "apns-bench", dependencies: ["APNsClient"], swiftSettings: settings),
         .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 
@@ -268,7 +269,7 @@ let tests: [Target] = [
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
-    .tests(of: "APNsClient"),
+    .tests(of: "APNsClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",

@@ -69,7 +69,7 @@ public struct APNsClientSettings: Hashable, Sendable {
     public init() {}
 }
 
-/// A client could not be made.
-public struct APNsClientError: Error, CustomStringConvertible {
-    public var description: String
+/// What keeps a request from being sent.
+struct APNsClientError: Error, CustomStringConvertible {
+    var description: String
 }

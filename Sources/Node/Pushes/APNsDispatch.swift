@@ -38,14 +38,14 @@ final class APNsDispatch: Sendable {
     func send(_ message: Message) {
         let begun: (client: APNsClient, number: UInt64)? = state.withLock { state in
             guard !state.isStopped else { return nil }
-            if state.client == nil { state.client = makeClient() }
-            guard let client = state.client else { return nil }
+            let client = state.client ?? makeClient()
+            state.client = client
             state.last += 1
             state.underWay[state.last] = message
             return (client, state.last)
         }
         guard let (client, number) = begun else {
-            return dispatch.post(.unsent("there is no client for Apple's push service"), message.ticket)
+            return dispatch.post(.unsent("the node ends"), message.ticket)
         }
         client.submit([request(message, number)])
     }
@@ -63,16 +63,10 @@ final class APNsDispatch: Sendable {
             })
     }
 
-    /// Must run inside the lock.
-    private func makeClient() -> APNsClient? {
-        do throws(APNsClientError) {
-            return try APNsClient(
-                onAnswer: { [weak self] answers in self?.take(answers) },
-                onNews: { [weak self] pool, news in self?.tell(news, of: pool) })
-        } catch {
-            dispatch.notices.error("there is no client for Apple's push service", "\(error)")
-            return nil
-        }
+    private func makeClient() -> APNsClient {
+        APNsClient(
+            onAnswer: { [weak self] answers in self?.take(answers) },
+            onNews: { [weak self] pool, news in self?.tell(news, of: pool) })
     }
 
     /// Closes the connections of pools whose keys are in use no more.
