@@ -109,9 +109,12 @@ echo "ok: settings for Web Push, and what is wrong with them"
 
 refused 'has no key for Apple' "${push[@]}" apns first "${on[@]}"
 refused 'has no key for Apple' "${push[@]}" off first apns "${on[@]}"
-openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$work/apple.p8" 2> /dev/null
-openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$work/rsa.p8" 2> /dev/null
-chmod 600 "$work/apple.p8" "$work/rsa.p8"
+umask 077
+"$unprivileged" openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$work/apple.p8" 2> /dev/null
+"$unprivileged" openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$work/rsa.p8" 2> /dev/null
+umask 022
+"$unprivileged" install -m 644 "$work/apple.p8" "$work/open.p8"
+refused 'open.p8' "${push[@]}" apns first --key "$work/open.p8" --key-id ABC123DEFG "${on[@]}"
 apple=(--key-id ABC123DEFG --team-id DEF123GHIJ --bundle-id org.example.app)
 refused 'key is refused' "${push[@]}" apns first --key "$work/rsa.p8" "${apple[@]}" "${on[@]}"
 refused 'key is missing' "${push[@]}" apns first "${apple[@]}" "${on[@]}"
@@ -138,8 +141,8 @@ refused 'no JSON' "${push[@]}" fcm first --service-account "$work/apple.p8" "${o
 refused "is not Google's" "${push[@]}" fcm first --service-account "$work/theirs.json" "${on[@]}"
 refused 'not both' "${push[@]}" fcm first --endpoint https://a.example --no-endpoint "${on[@]}"
 refused 'https://' "${push[@]}" fcm first --service-account "$work/theirs.json" --endpoint http://localhost:1 "${on[@]}"
-sed 's#"token_uri":"[^"]*"#"token_uri":"https://oauth2.googleapis.com/token"#' "$work/theirs.json" > "$work/google.json"
-chmod 600 "$work/google.json"
+"$unprivileged" install -m 600 "$work/theirs.json" "$work/google.json"
+"$unprivileged" sed -i 's#"token_uri":"[^"]*"#"token_uri":"https://oauth2.googleapis.com/token"#' "$work/google.json"
 [ "$("${push[@]}" fcm first --service-account "$work/google.json" "${on[@]}")" = 'fcm on' ] || fail "a service account is refused"
 "${push[@]}" status first "${on[@]}" > "$work/push"
 grep -q 'tidecast@theirs.iam.gserviceaccount.com' "$work/push" || fail "the status lacks the account"
