@@ -140,7 +140,7 @@ let worlds: [Target] = [
             "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
             "Ownership",
             "NodeCore", "PeerLink", "PostgresEngine",
-            "TLS", "PushClient",
+            "TLS", "PushClient", "APNsClient",
             "SQLiteEngine", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
@@ -267,7 +267,7 @@ let tests: [Target] = [
     .tests(
         of: "Node",
         with: [
-            "Model", "MemoryEngine", "PushMessages", "Credentials", "FCMAPI", "Catalog",
+            "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog",
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),

@@ -329,7 +329,7 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
             request.change?.subject
                 == "shop web on, subject mailto:push@example.com, hosts a.example:8443, a new key")
         guard case .admin(.push(.show)) = ask(.get, "shop/push"),
-            case .admin(.push(.switchOffWeb)) = ask(.delete, "shop/push/web")
+            case .admin(.push(.switchOff(_, .web))) = ask(.delete, "shop/push/web")
         else {
             Issue.record("a path is another")
             return

@@ -1,6 +1,6 @@
 import Model
 
-/// Reads the transport in the body of a registration: `{"ios": {…}}` or `{"web": {…}}`.
+/// Reads the transport in the body of a registration: `{"ios": {…}}`, `{"web": {…}}` or `{"fcm": {…}}`.
 ///
 /// Source: fcmregistrations.googleapis.com v1. Fields without a meaning for the server are passed over,
 /// because newer SDKs add some.
@@ -18,6 +18,7 @@ struct TransportReader {
         try body.forEachUniqueField { (name, value) throws(APIError) in
             if Schema.equal(name, "ios") { found = try apns(value) ?? found }
             if Schema.equal(name, "web") { found = try web(value) ?? found }
+            if Schema.equal(name, "fcm") { found = try fcm(value) ?? found }
         }
         return found
     }
@@ -80,20 +81,30 @@ struct TransportReader {
         return bytes
     }
 
+    static let bundleIDRule =
+        "A bundle id has letters, digits, dots and hyphens, at most \(APNsAddress.bundleIDBytesMax) of them."
+
     private func bundleID(_ text: String) throws(APIError) -> String {
-        let isPlain = text.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
-                true
-            default: false
-            }
-        }
-        guard isPlain, !text.isEmpty, text.utf8.count <= APNsAddress.bundleIDBytesMax else {
-            throw .invalid(
-                "ios.bundle_id",
-                "A bundle id has letters, digits, dots and hyphens, at most 155 of them.")
+        guard APNsAddress.isBundleID(text.utf8) else {
+            throw .invalid("ios.bundle_id", TransportReader.bundleIDRule)
         }
         return text
+    }
+
+    /// `{"fcm": {"token"}}`: the app's token of the customer's own Firebase project.
+    private func fcm(_ block: JSONValue) throws(APIError) -> Transport? {
+        if block.kind == .null { return nil }
+        guard block.kind == .object else { throw .type("fcm", "OBJECT", value: block) }
+        var found: String?
+        try block.forEachUniqueField { (name, value) throws(APIError) in
+            if Schema.equal(name, "token") { found = try text(value, "fcm.token") }
+        }
+        guard let token = found else { throw .invalid("fcm.token", "The token of FCM is missing.") }
+        guard FCMAddress.isToken(token.utf8) else {
+            throw .invalid(
+                "fcm.token",
+                "A token of FCM has 1 to \(FCMAddress.tokenBytesMax) visible ASCII characters.")
+        }
+        return Transport(kind: .fcm, address: FCMAddress(token: token).packed)
     }
 }
