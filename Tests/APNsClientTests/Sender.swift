@@ -17,6 +17,8 @@ final class Sender: Sendable {
         var settings = APNsClientSettings()
         settings.backoffMin = 20_000_000
         settings.connectSpacing = 10_000_000
+        // However slow this machine is, a pool makes no further connection.
+        settings.loadWait = .max / 4
         change(&settings)
         let (changed, teller) = AsyncStream.makeStream(of: Void.self)
         client = APNsClient(settings: settings) { [box] answers in

@@ -3,8 +3,8 @@ import Model
 // What the machine does next with a pool, and when it must look again.
 
 extension ConnectionPools {
-    /// Puts a pool in turns, begins a connection, or forgets the pool. Must be called after each change of the
-    /// pool.
+    /// Puts a pool in turns, begins a connection, or forgets the pool. Must be called after each change of
+    /// the pool.
     mutating func plan(_ pool: Pool, _ now: MonotonicTime) {
         if pool.first != nil {
             if pool.roomiest(now, settings) == nil {
