@@ -115,7 +115,7 @@ let client: [Target] = [
 
 let shells: [Target] = [
     .floor("TLS", on: ["COpenSSL"] + nio()),
-    .floor("Listener", on: ["Model", "HTTPMessages"] + nio("NIOPosix")),
+    .floor("Listener", on: ["Model", "HTTPMessages", "Quotas"] + nio("NIOPosix")),
     .floor(
         "Edge",
         on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio("NIOPosix", "NIOHTTP1")),

@@ -211,7 +211,7 @@ final class ClientLoop {
         let bound = bound
         // The name is resolved for each connection: Apple spreads senders over its servers by names.
         ClientBootstrap(group: eventLoop)
-            .connectTimeout(.nanoseconds(Int64(clamping: settings.connectMax)))
+            .connectTimeout(.nanoseconds(Int64(clamping: settings.connectMax.nanoseconds)))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -213,16 +213,16 @@ struct PoolTests {
     func backoff() {
         let world = PoolWorld { $0.waitMax = .seconds(5_000) }
         world.submit(10)
-        var pauses: [UInt64] = []
+        var pauses: [TimeSpan] = []
         for _ in 0..<12 {
             #expect(world.connecting.count == 1)
             world.refuseConnection()
             let since = world.now
             while world.connecting.isEmpty { world.pass(.milliseconds(100)) }
-            pauses.append(world.begun.last?.since(since) ?? 0)
+            pauses.append(world.begun.last?.since(since) ?? .zero)
         }
         for (index, pause) in pauses.enumerated() {
-            let most = min(UInt64.seconds(2) << UInt64(index), .seconds(300))
+            let most = min(TimeSpan.seconds(2).doubled(times: index), .seconds(300))
             #expect(pause <= most && pause >= most / 2, "\(index)")
         }
         #expect(Set(pauses.suffix(4)).count == 4)

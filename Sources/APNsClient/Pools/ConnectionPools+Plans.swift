@@ -15,7 +15,7 @@ extension ConnectionPools {
             }
         } else if pool.connections.isEmpty {
             // What the pool knows of failures stays a while.
-            let forgetAt = pool.connectAt.advanced(by: pool.failures > 0 ? settings.backoffMax : 0)
+            let forgetAt = pool.connectAt.advanced(by: pool.failures > 0 ? settings.backoffMax : .zero)
             if forgetAt <= now, !pool.isInTurns { pools[pool.key] = nil } else { lower(wakeTo: forgetAt) }
             return
         }
@@ -123,9 +123,9 @@ extension ConnectionPools {
     private func pingTime(_ connection: Connection) -> MonotonicTime? {
         if connection.open > 0 {
             let since = max(connection.heard, connection.busy)
-            return settings.busyPing == 0 ? nil : since.advanced(by: settings.busyPing)
+            return settings.busyPing == .zero ? nil : since.advanced(by: settings.busyPing)
         }
-        return settings.idlePing == 0 ? nil : connection.heard.advanced(by: settings.idlePing)
+        return settings.idlePing == .zero ? nil : connection.heard.advanced(by: settings.idlePing)
     }
 
     private mutating func lower(wakeTo time: MonotonicTime) {
