@@ -5,7 +5,7 @@ import Model
 public struct ConnectionLimiter: Sendable {
     /// The largest limit. Past it the counts of a minute would not fit into 64 bits.
     public static let perSecondMax = 1_000_000
-    private static let periods: LimitTable.Limits = (.seconds(10), .seconds(60))
+    private static let periods: LimitTable.Periods = (.seconds(10), .seconds(60))
 
     private let limits: LimitTable.Limits
     private var table: LimitTable

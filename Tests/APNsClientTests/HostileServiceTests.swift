@@ -117,7 +117,7 @@ struct HostileServiceTests {
     @Test("costs the client a connection at most, and each request has one answer", arguments: attacks)
     func attack(name: String, bytes: [UInt8]) async throws {
         let server = try await StandIn.start { $0.device == "1" ? .raw(bytes) : .answer(200) }
-        let sender = Sender { $0.answerMax = 10_000_000_000 }
+        let sender = Sender { $0.answerMax = .seconds(10) }
         #expect(try await sender.answer(server.request(device: "0")).status == 200)
         let response = try await sender.answer(server.request(device: "1"))
         #expect(response.failure != nil || response.status == 200, "\(name): \(response)")

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("How fast an address connects")
 struct ConnectionLimiterTests {
-    private func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: .seconds(seconds)) }
+    private func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(.seconds(seconds)) }
 
     @Test(
         "has ten seconds' worth at once, then so many a second",
