@@ -87,7 +87,7 @@ extension ConnectionPools {
         case .closing: return
         case .connecting:
             guard now.since(connection.began) >= settings.connectMax else { return }
-            let text = "no connection within \(settings.connectMax / 1_000_000) ms"
+            let text = "no connection within \(settings.connectMax.milliseconds) ms"
             return close(connection, reason: text, isOrderly: false)
         case .open, .draining: break
         }
