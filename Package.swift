@@ -9,8 +9,8 @@ let settings: [SwiftSetting] = [
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
-/// For what the simulated clusters run: most of the time of all tests goes there. A debug build optimizes
-/// it, and keeps its laws, assertions and tests' access.
+/// For what the simulated clusters run, and other machines under random tests: most of the time of all tests
+/// goes there. A debug build optimizes it, and keeps its laws, assertions and tests' access.
 let simulated: [SwiftSetting] =
     settings + [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
 
@@ -115,7 +115,7 @@ let client: [Target] = [
 
 let shells: [Target] = [
     .floor("TLS", on: ["COpenSSL"] + nio()),
-    .floor("Listener", on: ["Model", "HTTPMessages"] + nio("NIOPosix")),
+    .floor("Listener", on: ["Model", "HTTPMessages", "Quotas"] + nio("NIOPosix")),
     .floor(
         "Edge",
         on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio("NIOPosix", "NIOHTTP1")),
@@ -125,6 +125,8 @@ let shells: [Target] = [
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
     .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
     .floor("PushClient", on: ["Model", "CCurl"]),
+    .floor(
+        "APNsClient", on: ["Model", "PushMessages", "CNghttp2", "TLS"] + nio("NIOPosix"), settings: simulated),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
     .floor("CommandOutput"),
 ]
@@ -186,6 +188,7 @@ let benches: [Target] =
             swiftSettings: settings),
         .executableTarget(name: "gossip-bench", dependencies: ["Simulator"], swiftSettings: settings),
         .executableTarget(name: "push-bench", dependencies: ["PushClient"], swiftSettings: settings),
+        .executableTarget(name: "apns-bench", dependencies: ["APNsClient"], swiftSettings: settings),
         .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 
@@ -267,6 +270,7 @@ let tests: [Target] = [
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
+    .tests(of: "APNsClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",

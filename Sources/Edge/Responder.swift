@@ -11,7 +11,7 @@ public protocol RequestHandler: AnyObject {
     func handle(_ request: HTTPRequest, _ responder: Responder)
     /// The header block is whole. The body is longer than `smallBodyBytes`, or the client waits for
     /// `100 Continue`: may the body come?
-    func admit(_ request: HTTPRequest) -> BodyAdmission
+    func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission
     /// The client went away or gave up before an answer, or a streaming answer has ended. At most once for
     /// each responder.
     func cancelled(_ responder: Responder)

@@ -156,7 +156,7 @@ public final class API {
     /// body is parsed, so that sends far beyond a project's quota cost the other projects almost nothing.
     public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
     /// The last routed request, where it was a refused attempt to act as an operator.
-    private var refusedOperator: RefusedOperator?
+    var refusedOperator: RefusedOperator?
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []

@@ -256,6 +256,10 @@ final class NodeMetrics: Sendable {
             "tidecast_connections_refused_total",
             "Connections that were closed as they came because their address had too many.",
             read: { Double(refused.refusedOfAddress.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_connections_too_fast_total",
+            "Connections that were closed as they came because their address made them too fast.",
+            read: { Double(refused.refusedTooFast.load(ordering: .relaxed)) })
     }
 
     func watch(_ clients: ClientLimits) {

@@ -66,6 +66,17 @@ final class RequestFrontend {
         api.share(of: request, now: loop.core.believed(loop.now).wall).number
     }
 
+    /// How long the body of the request may be, or the answer that does not depend on the body.
+    func admit(_ request: HTTPRequest, from peer: () -> Peer, isAdmin: Bool) -> BodyAdmission {
+        let now = loop.core.believed(loop.now).wall
+        switch api.bodyBound(of: request, isAdmin: isAdmin, now: now) {
+        case .bytes(let most): return .upTo(most)
+        case .answer(let response):
+            if let refused = api.takeRefusedOperator() { tell(refused, place(of: request, peer()), now: now) }
+            return .refused(response)
+        }
+    }
+
     func handle(_ request: HTTPRequest, _ responder: Responder, isAdmin: Bool) {
         loop.beginTurn()
         let now = loop.core.believed(loop.now).wall
@@ -75,7 +86,7 @@ final class RequestFrontend {
         api.moment = loop.now.monotonic
         let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
         if let refused = api.takeRefusedOperator() {
-            tell(refused, place(of: request, responder), now: now)
+            tell(refused, place(of: request, responder.peer), now: now)
         }
         carryOut(action, request, responder: responder, payer: api.payer, isAdmin: isAdmin)
     }
@@ -125,8 +136,8 @@ final class RequestFrontend {
 
     /// The address from which an operator's request comes. Behind a trusted proxy, the address names both
     /// ends of the way.
-    private func place(of request: HTTPRequest, _ responder: Responder) -> String {
-        let peer = responder.peer.host
+    private func place(of request: HTTPRequest, _ peer: Peer) -> String {
+        let peer = peer.host
         return api.forwarded(request).map { "\($0) by \(peer)" } ?? peer
     }
 
@@ -137,7 +148,7 @@ final class RequestFrontend {
         if isAdmin { return .local(responder.peer) }
         let name = api.author(of: request, now: loop.core.believed(loop.now).wall)
         guard api.forwarded(request) != nil else { return .named(name, responder.peer) }
-        return .named(name, .address(place(of: request, responder)))
+        return .named(name, .address(place(of: request, responder.peer)))
     }
 
     private func park(_ request: Parked) -> UInt64 {
@@ -379,11 +390,8 @@ final class EdgeHandler: RequestHandler {
     func handle(_ request: HTTPRequest, _ responder: Responder) {
         frontend.handle(request, responder, isAdmin: isAdmin)
     }
-    func admit(_ request: HTTPRequest) -> BodyAdmission {
-        switch BodyBound.of(request, isAdmin: isAdmin) {
-        case .bytes(let most): .upTo(most)
-        case .answer(let response): .refused(response)
-        }
+    func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission {
+        frontend.admit(request, from: peer, isAdmin: isAdmin)
     }
     func cancelled(_ responder: Responder) { frontend.cancelled(responder) }
     func drained(_ responder: Responder) { frontend.drained(responder) }

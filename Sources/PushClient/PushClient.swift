@@ -6,8 +6,8 @@ import Synchronization
 /// thread of its own.
 ///
 /// The client checks each address that it connects to, follows no redirect, uses no proxy, keeps no cookie,
-/// and sends no request twice. All requests to one origin share connections. Apple's service binds a
-/// connection to one credential: the sender needs a client for each credential.
+/// and sends no request twice. All requests to one origin share connections, so a service that binds a
+/// connection to one credential, as Apple's APNs does, needs another client (`APNsClient`).
 public final class PushClient: Sendable {
     private let mailbox: Mailbox
     private let onAnswer: @Sendable ([PushHTTPAnswer]) -> Void

@@ -19,7 +19,7 @@ public struct PushClientSettings: Sendable {
     /// the answer with the part of the body that came.
     public var answerRestMilliseconds = 1_000
     /// A connection that had no request for this time, in s, is used no more. When the client has had no
-    /// request for this time, it closes all connections. Apple wants connections that stay for hours.
+    /// request for this time, it closes all connections.
     public var idleSeconds = 3_600
     /// Bytes of a request's body.
     public var sentBytesMax = 64 << 10

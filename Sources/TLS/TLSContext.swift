@@ -57,6 +57,34 @@ public final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nil)
     }
 
+    /// The client's side: trusts the authorities of the system, or those of a PEM text, and offers protocols
+    /// (ALPN, RFC 7301), the preferred one first.
+    public convenience init(authorityPEM: String?, protocols: [String]) throws(TLSError) {
+        try self.init()
+        if let authorityPEM {
+            try trust(pem: authorityPEM)
+        } else {
+            SSL_CTX_set_default_verify_paths(raw)
+        }
+        SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nil)
+        var names: [UInt8] = []
+        for name in protocols { names += [UInt8(clamping: name.utf8.count)] + name.utf8 }
+        // Unlike all other functions of libssl this one returns 0 where it succeeds.
+        guard SSL_CTX_set_alpn_protos(raw, names, UInt32(names.count)) == 0 else {
+            throw TLSError(description: "libssl does not offer \(protocols.joined(separator: ", "))")
+        }
+    }
+
+    private func trust(pem: String) throws(TLSError) {
+        let authorities = try PEMFile.certificates(Array(pem.utf8), of: "the PEM of the authorities")
+        defer { for authority in authorities { X509_free(authority) } }
+        for authority in authorities {
+            guard X509_STORE_add_cert(SSL_CTX_get_cert_store(raw), authority) == 1 else {
+                throw TLSError(description: "an authority cannot be used (\(TLSContext.reason()))")
+            }
+        }
+    }
+
     private func trust(_ file: String) throws(TLSError) {
         _ = try PEMFile.contents(of: file)
         guard SSL_CTX_load_verify_file(raw, file) == 1 else {

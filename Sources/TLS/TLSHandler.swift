@@ -83,16 +83,17 @@ public final class TLSHandler: ChannelDuplexHandler {
         case .client(let host):
             isClient = true
             SSL_set_connect_state(ssl)
-            if let host {
-                tidecast_SSL_set_server_name(ssl, host)
-                if !TLSHandler.setAddress(ssl, host) { SSL_set1_host(ssl, host) }
-            }
+            // Without the name libssl would take each certificate of the authorities.
+            if let host, !TLSHandler.expect(host, ssl) { return nil }
         }
     }
 
-    /// A certificate names an IP address as an address, not as a DNS name. True where `host` is an address.
-    private static func setAddress(_ ssl: OpaquePointer, _ host: String) -> Bool {
-        X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
+    /// A certificate names an IP address as an address, not as a DNS name, and a client tells the server only
+    /// names (RFC 6066 §3). False where libssl gives no memory.
+    private static func expect(_ host: String, _ ssl: OpaquePointer) -> Bool {
+        if X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1 { return true }
+        ERR_clear_error()
+        return tidecast_SSL_set_server_name(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1
     }
 
     public func channelActive(context: ChannelHandlerContext) {
@@ -120,7 +121,7 @@ public final class TLSHandler: ChannelDuplexHandler {
             drain(context)
             let error = SSL_get_error(ssl, result)
             if error != SSL_ERROR_WANT_READ, error != SSL_ERROR_WANT_WRITE {
-                let reason = TLSContext.reason()
+                let reason = TLSContext.reason() + verdict
                 ERR_clear_error()
                 context.fireErrorCaught(TLSError(description: "the TLS handshake failed: \(reason)"))
                 context.close(promise: nil)
@@ -142,6 +143,12 @@ public final class TLSHandler: ChannelDuplexHandler {
         waiting = []
         if !isFlushedSoon { drain(context) }
         return true
+    }
+
+    /// Why libssl did not take the other side's certificate, in parentheses; empty where it took it.
+    private var verdict: String {
+        let code = SSL_get_verify_result(ssl)
+        return code == Int(X509_V_OK) ? "" : " (\(String(cString: X509_verify_cert_error_string(code))))"
     }
 
     /// 32 bytes that both ends of this connection know and no other connection has: `tls-exporter` (RFC

@@ -134,7 +134,7 @@ struct DumbBucket {
         expect(limits.subscriptionChanges == QuotaRate(count: 3_000, burst: 3_000))
         expect(limits.registrations == QuotaRate(count: 1_000, burst: 1_000))
         expect((limits.fanouts, limits.devicePerMinute, limits.devicePerHour) == (1_000, 240, 5_000))
-        expect(limits.devices == 20_000_000)
+        expect((limits.devices, limits.topics) == (20_000_000, 5_000_000))
     }
 
     @Test("sends a minute need not be whole a second")
@@ -165,7 +165,8 @@ struct DumbBucket {
                 sends: rate(), subscriptionChanges: rate(), registrations: rate(),
                 fanouts: UInt32.random(in: 0 ... .max, using: &random),
                 devicePerMinute: UInt32.random(in: 0...2_000_000, using: &random), devicePerHour: 7,
-                devices: UInt64.random(in: 0 ... .max, using: &random))
+                devices: UInt64.random(in: 0 ... .max, using: &random),
+                topics: UInt64.random(in: 0 ... .max, using: &random))
             var bytes = limits.encoded
             expect(QuotaLimits(encoded: bytes) == limits)
             let index = Int.random(in: 0..<bytes.count, using: &random)

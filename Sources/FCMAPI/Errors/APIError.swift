@@ -112,7 +112,8 @@ public struct APIError: Error, Sendable {
             self.init(status: .permissionDenied, message: "The credential is not this device's.")
         case .tooManyTopics:
             self.init(
-                status: .invalidArgument, message: "The device has too many topics.",
+                status: .invalidArgument,
+                message: "The device has too many topics, or the project too many names of topics.",
                 fcmCode: "TOO_MANY_TOPICS")
         case .quota(let refusal):
             self.init(

@@ -186,6 +186,8 @@ extension LoopCore {
         self.births = births
         self.limits = limits
         router.admission.setLimits(limits)
+        names.bounds.standard = QuotaLimits.standard.topics
+        names.bounds.ofProjects = limits.mapValues(\.topics)
         for (project, limit) in limits where grantor.isOpen(project) {
             grantor.change(project, to: limit, now: now.monotonic)
         }

@@ -157,8 +157,22 @@ struct PushSender {
     /// it knows of origins without messages.
     private static let originsMax = 4096
 
+    /// Open origins go first: clients choose some of the names, and could otherwise make the sender forget
+    /// which services are closed. Of the closed ones those stay that are closed longest.
     private mutating func forgetIdleOrigins() {
-        origins = origins.filter { $0.value.underWay > 0 || !$0.value.waiting.isEmpty }
+        func isUsed(_ state: State) -> Bool { state.underWay > 0 || !state.waiting.isEmpty }
+        var closed: [(origin: Origin, state: State, until: MonotonicTime)] = []
+        for (origin, state) in origins where !isUsed(state) {
+            if let until = state.pausedUntil { closed.append((origin, state, until)) }
+        }
+        origins = origins.filter { isUsed($0.value) }
+        closed.sort { left, right in
+            if left.until != right.until { return left.until > right.until }
+            return left.origin.project == right.origin.project
+                ? left.origin.name.lexicographicallyPrecedes(right.origin.name)
+                : left.origin.project < right.origin.project
+        }
+        for (origin, state, _) in closed.prefix(PushSender.originsMax / 2) { origins[origin] = state }
     }
 
     /// What the outcome says of the origin as a whole. A refused key may be one subscription's, and a service

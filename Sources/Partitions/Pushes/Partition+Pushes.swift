@@ -162,6 +162,8 @@ extension Partition {
             #endif
             if isWaiting(index) {
                 propose(.pushed([ReadUpTo(position: sending.position, devices: DeviceSet(index))]))
+                // Until the record is durable, the death of the owner repeats the push.
+                pipeline.isUrgent = true
             }
             pushes.release(sending.origin)
         case .gone:

@@ -1,0 +1,104 @@
+import CNghttp2
+
+/// The header block of a request, and what keeps a request from being sent.
+struct SentHead {
+    /// `:authority`: the host, with the port where it is not 443.
+    let authority: String
+    let path: String
+    let fields: [(name: String, value: String)]
+
+    /// Fields whose values are another one in each message: they would push what repeats out of the service's
+    /// small compression table. `:path` holds the device's token.
+    private static let passing: Set = [":path", "apns-id", "apns-expiration", "apns-collapse-id"]
+
+    static func authority(of pool: APNsPool) -> String {
+        let host = pool.host.contains(":") ? "[\(pool.host)]" : pool.host
+        return pool.port == 443 ? host : "\(host):\(pool.port)"
+    }
+
+    /// Why the request cannot be sent; `nil` where it can.
+    func mistake(bodyBytes: Int, _ settings: APNsClientSettings) -> String? {
+        guard (1...settings.sentBodyBytesMax).contains(bodyBytes) else {
+            return "the body has \(bodyBytes) bytes, and may have 1 to \(settings.sentBodyBytesMax)"
+        }
+        guard path.utf8.first == UInt8(ascii: "/"), path.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else {
+            return "the path cannot be sent"
+        }
+        guard bytes <= settings.sentFieldBytesMax else {
+            return "the path and the fields have \(bytes) bytes, and may have \(settings.sentFieldBytesMax)"
+        }
+        for field in fields {
+            if let mistake = SentHead.mistake(field.name, field.value) { return mistake }
+        }
+        return nil
+    }
+
+    private var bytes: Int {
+        fields.reduce(path.utf8.count) { $0 + $1.name.utf8.count + $1.value.utf8.count }
+    }
+
+    /// RFC 9113 §8.2 and RFC 9110 §5.5.
+    private static func mistake(_ name: String, _ value: String) -> String? {
+        guard !name.isEmpty, name.utf8.allSatisfy(isToken) else {
+            return "\"\(name)\" is no name of a header field in lower case"
+        }
+        guard !own.contains(name) else { return "the client sets the field \(name) itself" }
+        let isVisible = value.utf8.allSatisfy { $0 == 9 || $0 >= 32 && $0 != 127 }
+        let blanks: [UInt8?] = [9, 32]
+        guard isVisible, !blanks.contains(value.utf8.first), !blanks.contains(value.utf8.last) else {
+            return "the field \(name) has a value that cannot be sent"
+        }
+        return nil
+    }
+
+    private static let own: Set = [
+        "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
+        "transfer-encoding", "upgrade",
+    ]
+
+    private static func isToken(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+        }
+    }
+
+    /// Calls `body` with the block as libnghttp2 wants it, which copies it.
+    func withVector<Result>(_ body: (UnsafeMutablePointer<nghttp2_nv>?, Int) -> Result) -> Result {
+        let all =
+            [
+                (name: ":method", value: "POST"), (name: ":scheme", value: "https"),
+                (name: ":authority", value: authority), (name: ":path", value: path),
+            ] + fields
+        let bytes = all.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
+        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: bytes + 1) { text in
+            withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: all.count) { vector in
+                guard var place = text.baseAddress else { return body(nil, 0) }
+                for (index, field) in all.enumerated() {
+                    let isPassing = SentHead.passing.contains(field.name)
+                    let flag = isPassing ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE
+                    let name = SentHead.copy(field.name, to: &place)
+                    let value = SentHead.copy(field.value, to: &place)
+                    vector.initializeElement(
+                        at: index,
+                        to: nghttp2_nv(
+                            name: name.start, value: value.start, namelen: name.count, valuelen: value.count,
+                            flags: UInt8(flag.rawValue)))
+                }
+                return body(vector.baseAddress, all.count)
+            }
+        }
+    }
+
+    private static func copy(
+        _ text: String, to place: inout UnsafeMutablePointer<UInt8>
+    ) -> (start: UnsafeMutablePointer<UInt8>, count: Int) {
+        var text = text
+        let (start, count) = (place, text.utf8.count)
+        text.withUTF8 { bytes in
+            if let base = bytes.baseAddress { start.update(from: base, count: count) }
+        }
+        place += count
+        return (start, count)
+    }
+}
