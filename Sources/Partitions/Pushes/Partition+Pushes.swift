@@ -143,8 +143,8 @@ extension Partition {
         return pushes.hasQueued || mayAttempt ? now : pushes.nextWake
     }
 
-    /// How long the device's stream still has to acknowledge the message itself; `nil` where the message is to
-    /// be pushed now.
+    /// How long the device's stream still has to acknowledge the message itself; `nil` where the message is
+    /// to be pushed now.
     private func grace(of entry: LogEntry, for index: UInt32, _ now: Instant) -> TimeSpan? {
         guard streams.attachment(index) != nil || mayReturn(index, now.monotonic) else { return nil }
         let passed = pushes.heldFor(index, entry.position, now: now.monotonic)

@@ -188,8 +188,9 @@ struct PushTable {
         }
     }
 
-    /// For how long the message has been held for the device's stream. Positions tell how much later than the first message that is held another one came, so that a stream that acknowledges nothing
-    /// holds up all messages once. A wall clock that leapt makes such a message the first.
+    /// For how long the message has been held for the device's stream. Positions tell how much later than the
+    /// first message that is held another one came, so that a stream that acknowledges nothing holds up all
+    /// messages once. A wall clock that leapt makes such a message the first.
     mutating func heldFor(_ index: UInt32, _ position: Position, now: MonotonicTime) -> TimeSpan {
         if let held = devices[index]?.held, position >= held.first {
             let (later, overflow) = (position.rawValue - held.first.rawValue)
