@@ -189,7 +189,7 @@ final class ClientLoop {
     }
 
     private func cancel(_ ticket: ConnectionPools.Ticket, _ id: APNsConnectionID) {
-        let reason = "no answer within \(settings.answerMax / 1_000_000) ms"
+        let reason = "no answer within \(settings.answerMax.milliseconds) ms"
         if let (stream, end) = attempts[id]?.connection?.cancel(ticket, reason: reason) {
             closed(stream, end, on: id)
         } else {

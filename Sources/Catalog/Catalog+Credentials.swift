@@ -144,7 +144,7 @@ extension CatalogDraft {
 
     package mutating func remove(_ project: Project) {
         forget(contents.credentials.removeAll(of: project.number))
-        removeWebPush(project.number)
+        removePush(project.number)
         writes.remove(.project, key: project.id)
         contents.directory.remove(project)
         contents.limits[project.number] = nil

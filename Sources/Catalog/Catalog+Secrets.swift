@@ -14,7 +14,7 @@ extension Catalog {
         switch table {
         case .key: true
         case .setting:
-            [signingSetting, newestSetting, gossipSetting].contains(key) || isWebPush(key)
+            [signingSetting, newestSetting, gossipSetting].contains(key) || isPush(key)
         case .project, .credential: false
         }
     }

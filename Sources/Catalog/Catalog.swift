@@ -37,6 +37,8 @@ package enum Catalog {
         package var tokenURIs: Set<String> = []
         /// By project; a project without an entry has no Web Push.
         package var webPush: [ProjectNumber: WebPushSettings] = [:]
+        package var apns: [ProjectNumber: APNsSettings] = [:]
+        package var relays: [ProjectNumber: RelaySettings] = [:]
         /// In a cluster: the epoch of each project's home partition when the project was made. While the
         /// partition still has that epoch, no former owner has granted anything of the project's quotas.
         package var births: [ProjectNumber: Epoch] = [:]
@@ -70,7 +72,7 @@ package enum Catalog {
             let value = try opened(entry, .setting, vault: vault)
             if try keySettings.read(CatalogEntry(key: entry.key, value: value)) { continue }
             if try lives.read(entry) { continue }
-            if try contents.readWebPush(CatalogEntry(key: entry.key, value: value)) { continue }
+            if try contents.readPush(CatalogEntry(key: entry.key, value: value)) { continue }
             // The key alone counts, whatever the value is: a cordoned node stays out.
             if entry.key.hasPrefix(cordonPrefix) {
                 contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
@@ -87,7 +89,7 @@ package enum Catalog {
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
         }
         contents.merge(lives)
-        contents.mergeWebPush()
+        contents.mergePush()
         try contents.merge(keySettings, engine)
         return contents
     }

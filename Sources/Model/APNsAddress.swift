@@ -16,6 +16,26 @@ public struct APNsAddress: Hashable, Sendable {
         self.token = token
     }
 
+    /// Whether the text may be a bundle id: letters, digits, dots and hyphens, at most `bundleIDBytesMax`.
+    public static func isBundleID(_ text: some Collection<UInt8>) -> Bool {
+        (1...bundleIDBytesMax).contains(text.count)
+            && text.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    /// The bytes of a packed address that name the app and its environment; `nil` where the bytes are no
+    /// packed address.
+    public static func app(ofPacked bytes: [UInt8]) -> ArraySlice<UInt8>? {
+        guard bytes.count > 2, bytes.count > 2 + Int(bytes[1]) else { return nil }
+        return bytes[..<(2 + Int(bytes[1]))]
+    }
+
     /// One byte for the environment, one for the length of the bundle id, the bundle id, the token.
     public var packed: [UInt8] {
         let bundle = bundleID.utf8.prefix(APNsAddress.bundleIDBytesMax)

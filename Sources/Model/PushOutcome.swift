@@ -13,6 +13,9 @@ public enum PushOutcome: Hashable, Sendable {
     case credentials(String)
     /// Too much was sent. The message waits for so long, or for as long as the sender finds right.
     case throttled(retryAfterSeconds: Int?)
+    /// The project has sent too much: nothing of the project goes to the service for so long, or for as long
+    /// as the sender finds right.
+    case overQuota(retryAfterSeconds: Int?)
     /// The service is not well, or could not be reached. The message is tried again.
     case transient(retryAfterSeconds: Int?)
     /// The node did not send the message, which says nothing of the service. The message is tried again. The

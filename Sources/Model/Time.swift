@@ -69,8 +69,11 @@ public struct TimeSpan: Hashable, Comparable, Sendable {
     /// The length after so many doublings; `max` where it is longer than that.
     @inlinable
     public func doubled(times count: some BinaryInteger) -> TimeSpan {
-        let (doubled, overflow) = nanoseconds.multipliedReportingOverflow(by: 1 << UInt64(min(count, 63)))
-        return TimeSpan(nanoseconds: overflow ? .max : doubled)
+        // A count that does not fit into the bits in front of the length would push out a part of it.
+        guard nanoseconds > 0, count >= nanoseconds.leadingZeroBitCount + 1 else {
+            return TimeSpan(nanoseconds: nanoseconds << count)
+        }
+        return TimeSpan(nanoseconds: .max)
     }
 
     /// Draws from the range as `UInt64.random` draws.

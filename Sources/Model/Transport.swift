@@ -10,6 +10,14 @@ public struct Transport: Hashable, Sendable {
         case apns = 2
         /// A token of the customer's own Firebase project.
         case fcm = 3
+        /// The service in settings, counters and logs.
+        public var word: String {
+            switch self {
+            case .web: "web"
+            case .apns: "apns"
+            case .fcm: "fcm"
+            }
+        }
         public static func < (left: Kind, right: Kind) -> Bool { left.rawValue < right.rawValue }
     }
 
@@ -25,12 +33,13 @@ public struct Transport: Hashable, Sendable {
 }
 
 extension Transport {
-    /// The service that the address belongs to: scheme, host and port of a Web Push service, or one of the
-    /// fixed services. Messages to one origin share a fate.
+    /// The service that the address belongs to: scheme, host and port of a Web Push service, the app and its
+    /// environment at Apple's, or FCM. Messages of one project to one origin share a fate.
     public var origin: [UInt8] {
         switch kind {
         case .web: WebAddress.origin(ofPacked: address).map(Array.init) ?? address
-        case .apns: [APNsAddress(packed: address)?.isSandbox == true ? 1 : 0]
+        // A project has a key for each app.
+        case .apns: APNsAddress.app(ofPacked: address).map(Array.init) ?? address
         case .fcm: []
         }
     }

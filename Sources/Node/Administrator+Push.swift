@@ -16,19 +16,29 @@ extension Administrator {
             change(
                 on: loop, for: work,
                 { draft in try Administrator.set(wanted, of: project, draft: &draft, now: now) }, finish)
-        case .switchOffWeb(let project):
+        case .setAPNs(let project, let wanted):
+            change(
+                on: loop, for: work,
+                { draft in try Administrator.set(wanted, of: project, draft: &draft) }, finish)
+        case .setRelay(let project, let wanted):
+            let now = Clock.now().wall
+            change(
+                on: loop, for: work,
+                { draft in try Administrator.set(wanted, of: project, draft: &draft, now: now) }, finish)
+        case .switchOff(let project, let kind):
+            change(
+                on: loop, for: work,
+                { draft in try Administrator.switchOff(kind, of: project, draft: &draft) }, finish)
+        case .removeKey(let project, let isSandbox, let bundleID):
             change(
                 on: loop, for: work,
                 { draft in
                     try Administrator.check(project, draft)
-                    guard var settings = draft.contents.webPush[project.number] else {
-                        return PushView.neverOn
-                    }
-                    if settings.isOn {
-                        settings.isOn = false
-                        try draft.put(settings, of: project.number)
-                    }
-                    return PushView.status(project, draft.contents.directory.webPush[project.number])
+                    guard var settings = draft.contents.apns[project.number],
+                        settings.remove(isSandbox: isSandbox, bundleID: bundleID)
+                    else { return PushView.noKey(isSandbox: isSandbox, bundleID: bundleID) }
+                    try draft.put(settings, of: project.number)
+                    return PushView.apns(settings)
                 }, finish)
         }
     }
@@ -37,9 +47,81 @@ extension Administrator {
     private func show(_ project: Project, on loop: NodeLoop, _ finish: @escaping Finish) {
         let mailbox = loop.mailboxes[loop.number]
         engine.perform({ engine in
-            let contents = try Catalog.load(engine, self.vault)
-            return PushView.status(project, contents.directory.webPush[project.number])
+            Administrator.status(of: project, try Catalog.load(engine, self.vault))
         }) { result in mailbox.run { finish($0, result) } }
+    }
+
+    private static func status(of project: Project, _ contents: Catalog.Contents) -> HTTPResponse {
+        PushView.status(
+            project, contents.directory.webPush[project.number], contents.apns[project.number],
+            contents.relays[project.number])
+    }
+
+    private static func switchOff(
+        _ kind: Transport.Kind, of project: Project, draft: inout CatalogDraft
+    ) throws -> HTTPResponse {
+        try check(project, draft)
+        let number = project.number
+        switch kind {
+        case .web:
+            guard var settings = draft.contents.webPush[number] else { return PushView.neverOn(kind) }
+            if settings.isOn {
+                settings.isOn = false
+                try draft.put(settings, of: number)
+            }
+        case .apns:
+            guard var settings = draft.contents.apns[number] else { return PushView.neverOn(kind) }
+            if settings.isOn {
+                settings.isOn = false
+                try draft.put(settings, of: number)
+            }
+        case .fcm:
+            guard var settings = draft.contents.relays[number] else { return PushView.neverOn(kind) }
+            if settings.isOn {
+                settings.isOn = false
+                try draft.put(settings, of: number)
+            }
+        }
+        return status(of: project, draft.contents)
+    }
+
+    private static func set(
+        _ wanted: APNsChange, of project: Project, draft: inout CatalogDraft
+    ) throws -> HTTPResponse {
+        try check(project, draft)
+        let former = draft.contents.apns[project.number]
+        var next = former ?? APNsSettings()
+        if let key = wanted.key {
+            try next.put(key)
+        } else if next.keys.isEmpty {
+            return PushView.noKey
+        }
+        next.isOn = true
+        if next != former { try draft.put(next, of: project.number) }
+        return PushView.apns(next)
+    }
+
+    private static func set(
+        _ wanted: RelayChange, of project: Project, draft: inout CatalogDraft, now: WallTime
+    ) throws -> HTTPResponse {
+        try check(project, draft)
+        let former = draft.contents.relays[project.number]
+        var next: RelaySettings
+        if let account = wanted.account {
+            next = former ?? RelaySettings(account: account, created: now)
+            next.account = account
+            next.created = now
+        } else if let former {
+            next = former
+        } else {
+            return PushView.noAccount
+        }
+        next.isOn = true
+        if let endpoint = wanted.endpoint { next.endpoint = endpoint }
+        if let authority = wanted.authority { next.authority = authority.isEmpty ? nil : authority }
+        if let refusal = RelayCheck.refusal(next) { return refusal }
+        if next != former { try draft.put(next, of: project.number) }
+        return PushView.relay(next)
     }
 
     private static func set(

@@ -25,6 +25,8 @@ final class Administrator: Sendable {
     let vault: Vault
     /// What the node needs to push for each project. Any thread may read it.
     let webPush: WebPushSenders
+    let apns: APNsSenders
+    let relays: RelaySenders
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
     private let certificates: Mutex<CertificateKeeper?> = Mutex(nil)
 
@@ -34,6 +36,8 @@ final class Administrator: Sendable {
         self.map = map
         vault = contents.vault
         webPush = WebPushSenders(contents.webPush)
+        apns = APNsSenders(contents.apns)
+        relays = RelaySenders(contents.relays)
         self.contents = Mutex(contents)
         self.engine = engine
         self.defaultTokenURI = defaultTokenURI
@@ -106,9 +110,13 @@ final class Administrator: Sendable {
                 return
             }
             contents = next
-            webPush.update(next.webPush)
+            let changed = webPush.update(next.webPush).union(apns.update(next.apns))
+                .union(relays.update(next.relays))
             // Posted inside the lock, so that every loop hears the newest catalog last.
-            for box in boxes { box.run { $0.apply(next) } }
+            for box in boxes {
+                box.run { $0.apply(next) }
+                if !changed.isEmpty { box.post(.pushesChanged(of: changed)) }
+            }
             certificates.withLock { $0?.change(secret: next.signingKeys.newest) }
         }
     }

@@ -217,6 +217,7 @@ public final class Node: Sendable {
         // Each part ends before the parts to which it may still speak.
         let away = cluster?.current.away ?? []
         shared.pushes.stop()
+        shared.apple.stop()
         await endPeers()
         await cluster?.end()
         shared.engines.shutdown(except: away)
@@ -252,6 +253,7 @@ extension Node {
         shared.beginDraining()
         await keepQuotas()
         shared.pushes.stop()
+        shared.apple.stop()
         shared.engines.shutdown()
     }
 

@@ -2,7 +2,9 @@ import Edge
 import EngineDriver
 import FCMAPI
 import Glibc
+import Model
 import NodeCore
+import PushMessages
 import SQLiteEngine
 import Synchronization
 
@@ -66,13 +68,25 @@ final class NodeMetrics: Sendable {
             "tidecast_messages_left_out_total",
             "Messages left out of an event loop's full inbox; their senders ask again.",
             read: { Double(counters.leftOut.load(ordering: .relaxed)) })
-        for outcome in PushCounters.outcomes {
-            registry.counter(
-                "tidecast_pushes_total", "Answers of push services to messages.",
-                labels: [("service", "web"), ("outcome", outcome)],
-                read: { Double(counters.pushes.count(.web, outcome)) })
-        }
+        watchPushes(counters.pushes)
         watchJournal(shared.engines)
+    }
+
+    private func watchPushes(_ counters: PushCounters) {
+        for kind in Transport.Kind.allCases {
+            for outcome in PushCounters.outcomes {
+                registry.counter(
+                    "tidecast_pushes_total", "Answers of push services to messages.",
+                    labels: [("service", kind.word), ("outcome", outcome)],
+                    read: { Double(counters.count(kind, outcome)) })
+            }
+            for alarm in PushAlarm.allCases {
+                registry.counter(
+                    "tidecast_push_alarms_total", "Answers of push services that an operator must look into.",
+                    labels: [("service", kind.word), ("reason", alarm.rawValue)],
+                    read: { Double(counters.count(kind, alarm)) })
+            }
+        }
     }
 
     private func watchJournal(_ engine: Engines) {

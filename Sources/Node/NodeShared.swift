@@ -28,6 +28,8 @@ final class NodeShared: Sendable {
     let formerQuotas: FormerQuotas
     let administrator: Administrator
     let pushes: PushDispatch
+    let relays: RelayDispatch
+    let apple: APNsDispatch
     private let onFatal: @Sendable (String) -> Void
     private let readiness = Mutex<String?>("starting")
     private let fatalReason = Mutex<String?>(nil)
@@ -46,7 +48,12 @@ final class NodeShared: Sendable {
         onFatal: @escaping @Sendable (String) -> Void
     ) {
         self.administrator = administrator
-        pushes = PushDispatch(mailboxes: { administrator.boxes }, log: log)
+        pushes = PushDispatch(
+            mailboxes: { administrator.boxes }, notices: PushNotices(log, counters.pushes))
+        relays = RelayDispatch(pushes)
+        let apple = APNsDispatch(pushes)
+        administrator.apns.tellRetired { apple.retire($0) }
+        self.apple = apple
         self.formerQuotas = formerQuotas
         self.onFatal = onFatal
         map = NodeMap(

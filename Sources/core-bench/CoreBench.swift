@@ -110,7 +110,7 @@ final class Bench {
                 parts += 1
                 post(.snapshotPart(upload: 1, token: token), id)
             case .wake(let at): wakes.append((at, id))
-            case .readRecords, .trim, .fingerprintsDiffer, .notice: break
+            case .readRecords, .trim, .fingerprintsDiffer, .notice, .push: break
             }
         }
     }

@@ -22,6 +22,8 @@ enum FuzzedPush {
             _ = VAPID.check(subject: text)
             _ = try? P256Key(pem: text)
             _ = APNsMessage.uuid(reading: text)
+            _ = try? RSAKey(pem: text)
+            if let host = APNsHost(text) { precondition(APNsHost(host.text) == host) }
         default: compose(bytes)
         }
     }
@@ -50,14 +52,27 @@ enum FuzzedPush {
         let relayed = FCMAnswer.verdict(status: status, body: body, retryAfter: retryAfter, now: now)
         for outcome in [web, apple.outcome, relayed.outcome] {
             switch outcome {
-            case .refusedContent(let text), .credentials(let text):
+            case .refusedContent(let text), .credentials(let text), .unsent(let text):
                 precondition(text.utf8.count < 1000 && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
-            case .throttled(let seconds), .transient(let seconds):
+            case .throttled(let seconds), .transient(let seconds), .overQuota(let seconds):
                 precondition(seconds.map { (0...2_419_200).contains($0) } ?? true)
             case .accepted, .gone: break
             }
         }
         _ = APNsAnswer.reason(ofGoAway: body)
+        token(status, retryAfter, body)
+    }
+
+    /// The answer of an account's token host. A token must be fit for a header field.
+    private static func token(_ status: Int, _ retryAfter: String, _ body: [UInt8]) {
+        switch AccessTokenAnswer(status: status, body: body, retryAfter: retryAfter, now: now) {
+        case .token(let text, let seconds):
+            precondition((1...2048).contains(text.utf8.count) && seconds > 0)
+            precondition(text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F })
+        case .refused(let text):
+            precondition(text.utf8.count < 1000 && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
+        case .failed(let seconds): precondition(seconds.map { (0...2_419_200).contains($0) } ?? true)
+        }
     }
 
     /// An event as a partition stores it. What is composed must keep the services' bounds.

@@ -100,7 +100,7 @@ struct Simulate {
             options.keepsPast = seconds <= 120
             let simulation = ClusterSimulation(options)
             let (history, violations) = simulation.run()
-            simulated += simulation.now
+            simulated += simulation.now.nanoseconds
             print("seed \(seed): \(simulation.summary), digest \(simulation.digest)")
             for line in simulation.trace { print("    \(line)") }
             if isVerbose { for fault in history.faults { print("  \(fault)") } }
@@ -123,7 +123,7 @@ struct Simulate {
         for seed in seeds {
             let draw = drawn.flatMap { SwarmDraw(seed: seed, $0) } ?? SwarmDraw(seed: seed)
             let (simulation, history, violations) = run(draw)
-            simulated += simulation.now
+            simulated += simulation.now.nanoseconds
             counts.merge(simulation.counts, uniquingKeysWith: +)
             if isVerbose { print("seed \(seed): \(draw)\n  \(simulation.summary)") }
             guard !violations.isEmpty else { continue }

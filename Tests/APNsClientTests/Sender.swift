@@ -17,6 +17,8 @@ final class Sender: Sendable {
         var settings = APNsClientSettings()
         settings.backoffMin = .milliseconds(20)
         settings.connectSpacing = .milliseconds(10)
+        // However slow this machine is, a pool makes no further connection.
+        settings.loadWait = .seconds(3600)
         change(&settings)
         let (changed, teller) = AsyncStream.makeStream(of: Void.self)
         client = APNsClient(settings: settings) { [box] answers in

@@ -94,4 +94,52 @@ import Testing
         try engine.put(.setting, key: "web-push:shop", value: value)
         #expect { try Catalog.load(engine, .plain) } throws: { "\($0)".contains("web-push:shop") }
     }
+
+    private var apns: APNsSettings {
+        get throws {
+            var settings = APNsSettings()
+            try settings.put(
+                APNsSettings.Key(
+                    isSandbox: true, bundleID: "org.example.app", keyID: "ABC123DEFG", teamID: "DEF123GHIJ",
+                    privateBytes: [UInt8](repeating: 7, count: 32), created: WallTime(milliseconds: 1)))
+            return settings
+        }
+    }
+    private let relay = RelaySettings(
+        account: RelaySettings.Account(
+            projectID: "theirs", clientEmail: "a@b.example", keyID: "k1", privateKey: "SECRET", tokenURI: ""),
+        created: WallTime(milliseconds: 5))
+
+    @Test("settings for Apple's push service and for the relay are sealed, read, and go with their project")
+    func others() throws {
+        let vault = Vault(try SecretsKeys(try SecretsKeys.make()))
+        let engine = try catalog(vault)
+        let done = try change(engine, vault) { draft in
+            try draft.put(try apns, of: shop.number)
+            try draft.put(relay, of: shop.number)
+        }
+        let read = try Catalog.load(engine, vault)
+        for contents in [read, done] {
+            #expect(contents.apns[shop.number] == (try apns) && contents.relays[shop.number] == relay)
+            #expect(contents.webPush[shop.number] != nil)
+        }
+        for row in ["apns-push:5", "fcm-relay:5"] {
+            #expect(Vault.isSealed(try #require(try engine.get(.setting, key: row))))
+        }
+        let removed = try change(engine, vault) { $0.remove(shop) }
+        #expect(removed.apns.isEmpty && removed.relays.isEmpty)
+        for row in ["apns-push:5", "fcm-relay:5"] { #expect(try engine.get(.setting, key: row) == nil) }
+    }
+
+    @Test("settings for a service that are newer, or of no project, are refused in a sentence")
+    func newerOthers() throws {
+        for row in ["apns-push:5", "fcm-relay:5"] {
+            let engine = try catalog()
+            try engine.put(.setting, key: row, value: [2, 1])
+            #expect { try Catalog.load(engine, .plain) } throws: { "\($0)".contains("from a newer tidecast") }
+            try engine.remove(.setting, key: row)
+            try engine.put(.setting, key: "\(row)x", value: [1, 1])
+            #expect { try Catalog.load(engine, .plain) } throws: { "\($0)".contains("\(row)x") }
+        }
+    }
 }

@@ -92,10 +92,15 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         return "{\"web\":{\(members.joined(separator: ","))}}"
     }
 
+    /// The headers of a client that does not name the scheme of its auth token.
+    private var bare: [(String, String)] { signed.map { ($0.0, $0.1.replacing("FIS ", with: "")) } }
+
     private func address(
-        _ body: String, _ method: HTTPMethod = .post, _ path: String? = nil
+        _ body: String, _ method: HTTPMethod = .post, _ path: String? = nil,
+        headers: [(String, String)]? = nil
     ) throws -> WebAddress {
-        let action = harness.route(method, path ?? registrations, body, bearer: nil, headers: signed)
+        let action = harness.route(
+            method, path ?? registrations, body, bearer: nil, headers: headers ?? signed)
         guard case .operation(.setTransport(let asked, .backend, let transport), let form) = action else {
             Issue.record("the subscription was not taken: \(error(action.response))")
             throw APIError.unauthenticated
@@ -113,12 +118,23 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         #expect(taken.keyID == WebPushProject.keyID(newest.publicBytes))
         #expect(Base64URL.encode(taken.p256dh) == Array(p256dh.utf8))
         #expect(Base64URL.encode(taken.auth) == Array(auth.utf8))
-        // A former key goes on, and no key stands for the newest.
+        // A former key goes on, and of a client other than the SDK no key stands for the newest.
         let older = try address(block(["applicationPubKey": "\"\(text(former))\""]))
         #expect(older.keyID == WebPushProject.keyID(former.publicBytes))
-        #expect(try address(block(without: "applicationPubKey")).keyID == taken.keyID)
+        let asked = try address(block(without: "applicationPubKey"), headers: bare)
+        #expect(asked.keyID == taken.keyID)
         let path = "\(registrations)/\(harness.token())"
         #expect(try address(block(), .patch, path) == taken)
+    }
+
+    @Test("the SDK's subscription under Google's own key, which it does not name, gets the key to pass")
+    func defaultKey() {
+        for body in [block(without: "applicationPubKey"), block(["applicationPubKey": "null"])] {
+            let response = harness.route(.post, registrations, body, bearer: nil, headers: signed).response
+            #expect(error(response).http == 400 && error(response).field == "web.application_pub_key")
+            let said = object(response?.body ?? [])["error"] as? [String: Any]
+            #expect((said?["message"] as? String)?.hasSuffix("Pass vapidKey: \(text(newest))") == true)
+        }
     }
 
     @Test("fields may be in snake case, padded, and beside fields of newer SDKs")
@@ -236,7 +252,6 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         let answer = harness.api.render(.done, form)
         #expect(answer.status == 200 && answer.body == Array("{}".utf8))
         // Other SDKs name the token alone, and a backend ends the device.
-        let bare = signed.map { ($0.0, $0.1.replacing("FIS ", with: "")) }
         for action in [
             harness.route(.delete, path, bearer: nil, headers: bare),
             harness.route(.delete, path, headers: signed),
@@ -314,7 +329,7 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
             request.change?.subject
                 == "shop web on, subject mailto:push@example.com, hosts a.example:8443, a new key")
         guard case .admin(.push(.show)) = ask(.get, "shop/push"),
-            case .admin(.push(.switchOffWeb)) = ask(.delete, "shop/push/web")
+            case .admin(.push(.switchOff(_, .web))) = ask(.delete, "shop/push/web")
         else {
             Issue.record("a path is another")
             return

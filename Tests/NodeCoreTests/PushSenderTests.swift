@@ -177,6 +177,51 @@ struct PushSenderTests {
         #expect(world.sent.map(\.job) == [job])
     }
 
+    @Test("a quota that is used up stops the project at once, and no other project")
+    func overQuota() {
+        let world = World()
+        let jobs = (0..<3).map { _ in world.submit() }
+        world.answer(.overQuota(retryAfterSeconds: 90))
+        #expect(world.reports[jobs[0]].map { if case .later(_, false) = $0 { true } else { false } } == true)
+        #expect((UInt64.seconds(90)...(.seconds(113))).contains(world.delay(jobs[0]) ?? 0))
+        let next = world.submit()
+        guard case .closed(let time) = world.reports[next] else {
+            Issue.record("the project is not stopped")
+            return
+        }
+        #expect(time >= .seconds(89))
+        world.submit(project: 2)
+        #expect(world.sent.count == 3)
+        world.answer(.accepted)
+        world.submit()
+        #expect(
+            world.sent.count == 2, "a message that was under way was taken, and says nothing of the quota")
+        world.pass(seconds: 90)
+        world.submit()
+        #expect(world.sent.count == 2, "one is under way still")
+        world.answer(.accepted)
+        world.submit()
+        #expect(world.sent.count == 2)
+    }
+
+    @Test("changed settings forget what was known of the project's services, and of no other project's")
+    func reopened() {
+        let world = World { $0.failuresMax = 1 }
+        for project in UInt32(1)...2 {
+            world.submit(project: project)
+            world.answer(.credentials("no"))
+            world.submit(project: project)
+            #expect(world.sent.isEmpty)
+        }
+        world.sender.reopen([ProjectNumber(1)])
+        world.submit(project: 2)
+        #expect(world.sent.isEmpty)
+        world.submit(project: 1)
+        #expect(world.sent.count == 1)
+        world.sender.reopen([ProjectNumber(1)])
+        #expect(world.sender.origins.count == 2 && world.sender.brokenInvariant == nil)
+    }
+
     @Test("a key that is refused several times holds the project's messages, and no other project's")
     func credentials() {
         let world = World { $0.failuresMax = 3 }

@@ -7,7 +7,8 @@ import Testing
 
 extension LawTests {
     private static let sending = PushTable.Sending(
-        index: 3, position: Position(1), kind: .web, generation: 1)
+        index: 3, position: Position(1), origin: origin, generation: 1)
+    private static let origin = PushOrigin(ProjectNumber(5), Transport(kind: .web, address: [1]))
 
     @Test("of the devices that wait for the sender are seen to be broken")
     func pushTable() throws {
@@ -24,7 +25,7 @@ extension LawTests {
             partition.pushes.devices[3] = PushTable.Device(state: .parked)
         }
         try isSeen("a service is closed to nobody") { partition, _ in
-            partition.pushes.closed[[1]] = PushTable.ClosedOrigin(tick: 9)
+            partition.pushes.closed[LawTests.origin] = PushTable.ClosedOrigin(tick: 9)
         }
         try isSeen("the earliest tick is not the earliest") { partition, _ in
             partition.pushes.earliest = 4

@@ -56,7 +56,9 @@ struct FCMAnswerTests {
 
     @Test("403 ends the token of another project; otherwise the account lacks a role")
     func forbidden() {
-        #expect(verdict(403, body("PERMISSION_DENIED", code: "SENDER_ID_MISMATCH")).outcome == .gone)
+        let mismatch = verdict(403, body("PERMISSION_DENIED", code: "SENDER_ID_MISMATCH"))
+        #expect(mismatch.outcome == .gone && mismatch.alarm == .wrongTarget)
+        #expect(verdict(404, body("NOT_FOUND", code: "UNREGISTERED")).alarm == nil)
         #expect(
             verdict(403, body("PERMISSION_DENIED")).outcome
                 == .credentials("FCM: 403 PERMISSION_DENIED: m"))
@@ -65,8 +67,8 @@ struct FCMAnswerTests {
     @Test("429 means a wait of a minute at least, unless FCM says how long")
     func quota() {
         let body = body("RESOURCE_EXHAUSTED", code: "QUOTA_EXCEEDED")
-        #expect(verdict(429, body).outcome == .throttled(retryAfterSeconds: 60))
-        #expect(verdict(429, body, retryAfter: "5").outcome == .throttled(retryAfterSeconds: 5))
+        #expect(verdict(429, body).outcome == .overQuota(retryAfterSeconds: 60))
+        #expect(verdict(429, body, retryAfter: "5").outcome == .overQuota(retryAfterSeconds: 5))
     }
 
     @Test("5xx and what is no answer mean another try", arguments: [0, 100, 408, 500, 503, 599])

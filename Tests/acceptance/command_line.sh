@@ -102,10 +102,54 @@ refused 'no list of certificates' "${push[@]}" web first --push-ca "$work/there"
 refused 'only one of them' "${push[@]}" web first --ca "$work/certificates/ca.pem" --no-push-ca "${on[@]}"
 refused '--ca is for --server' "${push[@]}" status first --ca "$work/certificates/ca.pem" "${on[@]}"
 [ "$("${push[@]}" web first --ca "$work/certificates/ca.pem" "${on[@]}")" = "$key" ] || fail "--ca with a data folder is refused"
-refused 'must be web' "${push[@]}" off first pigeons "${on[@]}"
+refused 'must be web, apns or fcm' "${push[@]}" off first pigeons "${on[@]}"
 [ "$("${push[@]}" web first --push-ca "$work/certificates/ca.pem" "${on[@]}")" = "$key" ] || fail "the key changed"
 "${push[@]}" status first "${on[@]}" | contains "$key" || fail "the status lacks the key"
 echo "ok: settings for Web Push, and what is wrong with them"
+
+refused 'has no key for Apple' "${push[@]}" apns first "${on[@]}"
+refused 'has no key for Apple' "${push[@]}" off first apns "${on[@]}"
+umask 077
+"$unprivileged" openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$work/apple.p8" 2> /dev/null
+"$unprivileged" openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out "$work/rsa.p8" 2> /dev/null
+umask 022
+"$unprivileged" install -m 644 "$work/apple.p8" "$work/open.p8"
+refused 'open.p8' "${push[@]}" apns first --key "$work/open.p8" --key-id ABC123DEFG "${on[@]}"
+apple=(--key-id ABC123DEFG --team-id DEF123GHIJ --bundle-id org.example.app)
+refused 'key is refused' "${push[@]}" apns first --key "$work/rsa.p8" "${apple[@]}" "${on[@]}"
+refused 'key is missing' "${push[@]}" apns first "${apple[@]}" "${on[@]}"
+refused 'bundleId is missing' "${push[@]}" apns first --key "$work/apple.p8" --key-id ABC123DEFG --team-id DEF123GHIJ "${on[@]}"
+refused '10 capital letters' "${push[@]}" apns first --key "$work/apple.p8" "${apple[@]}" --key-id abc "${on[@]}"
+refused 'name a host' "${push[@]}" apns first --key "$work/apple.p8" "${apple[@]}" --ca "$work/certificates/ca.pem" "${on[@]}"
+refused 'no HOST or HOST:PORT' "${push[@]}" apns first --key "$work/apple.p8" "${apple[@]}" --host 'a b' "${on[@]}"
+[ "$("${push[@]}" apns first --key "$work/apple.p8" "${apple[@]}" "${on[@]}")" = 'apns on' ] || fail "a key of Apple's is refused"
+"${push[@]}" apns first --key "$work/apple.p8" "${apple[@]}" --sandbox --host "localhost:1" --ca "$work/certificates/ca.pem" "${on[@]}" > /dev/null
+"${push[@]}" status first "${on[@]}" > "$work/push"
+grep -q 'org.example.app, production.*api.push.apple.com:443' "$work/push" || fail "the status lacks the key: $(cat "$work/push")"
+grep -q 'org.example.app, sandbox.*localhost:1, authorities: own' "$work/push" || fail "the status lacks the sandbox"
+refused 'no key for org.example.none' "${push[@]}" off first apns --bundle-id org.example.none "${on[@]}"
+refused '--bundle-id is for apns' "${push[@]}" off first web --bundle-id org.example.app "${on[@]}"
+refused '--sandbox goes with' "${push[@]}" off first apns --sandbox "${on[@]}"
+"${push[@]}" off first apns --bundle-id org.example.app --sandbox "${on[@]}" | contains 'is removed' || fail "a key is not removed"
+[ "$("${push[@]}" off first apns "${on[@]}")" = 'apns off' ] || fail "Apple's push service is not switched off"
+[ "$("${push[@]}" apns first "${on[@]}")" = 'apns on' ] || fail "Apple's push service is not switched on again"
+echo "ok: settings for Apple's push service, and what is wrong with them"
+
+refused 'has no service account' "${push[@]}" fcm first "${on[@]}"
+"${tidecast[@]}" project create theirs --service-account "$work/theirs.json" "${on[@]}" > /dev/null
+refused 'no JSON' "${push[@]}" fcm first --service-account "$work/apple.p8" "${on[@]}"
+refused "is not Google's" "${push[@]}" fcm first --service-account "$work/theirs.json" "${on[@]}"
+refused 'not both' "${push[@]}" fcm first --endpoint https://a.example --no-endpoint "${on[@]}"
+refused 'https://' "${push[@]}" fcm first --service-account "$work/theirs.json" --endpoint http://localhost:1 "${on[@]}"
+"$unprivileged" install -m 600 "$work/theirs.json" "$work/google.json"
+"$unprivileged" sed -i 's#"token_uri":"[^"]*"#"token_uri":"https://oauth2.googleapis.com/token"#' "$work/google.json"
+[ "$("${push[@]}" fcm first --service-account "$work/google.json" "${on[@]}")" = 'fcm on' ] || fail "a service account is refused"
+"${push[@]}" status first "${on[@]}" > "$work/push"
+grep -q 'tidecast@theirs.iam.gserviceaccount.com' "$work/push" || fail "the status lacks the account"
+grep -q 'PRIVATE' "$work/push" "$log" && fail "a secret is shown"
+[ "$("${push[@]}" off first fcm "${on[@]}")" = 'fcm off' ] || fail "the relay is not switched off"
+"${tidecast[@]}" audit "${on[@]}" | contains 'first fcm off' || fail "the audit log lacks the relay"
+echo "ok: settings for the relay, and what is wrong with them"
 
 echo > "$work/empty"
 refused 'is empty' "${tidecast[@]}" server --engine-file "$work/empty" --node a --peer 127.0.0.1:1

@@ -1,25 +1,28 @@
-"""A project `shop` whose devices a push service reaches: its backend, and its apps, which speak as Firebase's
-web SDK does."""
+"""A project `shop` with its backend and its apps, for tests of push services."""
 import json
 
 from system.checks import check
 
 
 class Shop:
-    """A project with a key for Web Push, its backend and its apps."""
+    """The project on a server that runs, with a key for apps and one for the backend."""
 
-    def __init__(self, server, service, authority):
-        self.server, self.service = server, service
+    def __init__(self, server):
+        self.server = server
         made = json.loads(server.command("project", "create", "shop", "--service-account", "-"))
         check(made["project_id"] == "shop", "a project is made")
-        self.server_key = json.loads(server.command(
-            "project", "push", "web", "shop", "--subject", "mailto:push@example.com", "--allow-host",
-            f"localhost:{service.port}", "--ca", authority, "--json"))["publicKey"]
-        check(len(self.server_key) == 87, "the project has a key for Web Push")
         app, bearer = (json.loads(server.command("project", "key", "create", "shop", "--kind", kind,
                                                  "--json"))["key"] for kind in ("device", "bearer"))
         self.app = {"x-goog-api-key": app}
         self.backend = {"authorization": f"Bearer {bearer}", "access_token_auth": "true"}
+
+    def set_push(self, *words):
+        """What `project push SERVICE shop …` answers, as JSON."""
+        service, *more = words
+        return json.loads(self.server.command("project", "push", service, "shop", *more, "--json"))
+
+    def push_status(self):
+        return json.loads(self.server.command("project", "push", "status", "shop", "--json"))
 
     def call(self, method, path, body, headers):
         status, raw = self.server.call(method, path, body, {"content-type": "application/json", **headers})
@@ -31,12 +34,17 @@ class Shop:
         assert status == 200, (status, made)
         return {**self.app, "x-goog-firebase-installations-auth": "FIS " + made["authToken"]["token"]}
 
-    def tell(self, installation, browser):
-        """The device tells its browser's address. Returns the registration token."""
-        status, made = self.call("POST", "/v1/projects/shop/registrations",
-                                 {"web": browser.block(self.server_key)}, installation)
+    def register(self, installation, **block):
+        """The device tells its address, such as `ios={…}`. Returns the registration token."""
+        status, made = self.call("POST", "/v1/projects/shop/registrations", block, installation)
         assert status == 200, (status, made)
         return made["token"]
+
+    def device(self, token):
+        """What the server shows of a device."""
+        status, made = self.call("GET", f"/v1/projects/shop/registrations/{token}", None, self.backend)
+        assert status == 200, (status, made)
+        return made
 
     def subscribe(self, tokens, topic):
         status, made = self.call("POST", "/iid/v1:batchAdd",
@@ -54,6 +62,11 @@ class Shop:
         assert status == 200, name
         return name
 
-    def pushed(self, outcome):
+    def pushed(self, service, outcome):
         """How often the service answered so since the server began."""
-        return self.server.metrics().get(f'tidecast_pushes_total{{outcome="{outcome}",service="web"}}', 0)
+        name = f'tidecast_pushes_total{{outcome="{outcome}",service="{service}"}}'
+        return self.server.metrics().get(name, 0)
+
+    def alarms(self, service, reason):
+        name = f'tidecast_push_alarms_total{{reason="{reason}",service="{service}"}}'
+        return self.server.metrics().get(name, 0)

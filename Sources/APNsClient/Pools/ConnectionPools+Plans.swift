@@ -3,8 +3,8 @@ import Model
 // What the machine does next with a pool, and when it must look again.
 
 extension ConnectionPools {
-    /// Puts a pool in turns, begins a connection, or forgets the pool. Must be called after each change of the
-    /// pool.
+    /// Puts a pool in turns, begins a connection, or forgets the pool. Must be called after each change of
+    /// the pool.
     mutating func plan(_ pool: Pool, _ now: MonotonicTime) {
         if pool.first != nil {
             if pool.roomiest(now, settings) == nil {
@@ -87,7 +87,7 @@ extension ConnectionPools {
         case .closing: return
         case .connecting:
             guard now.since(connection.began) >= settings.connectMax else { return }
-            let text = "no connection within \(settings.connectMax / 1_000_000) ms"
+            let text = "no connection within \(settings.connectMax.milliseconds) ms"
             return close(connection, reason: text, isOrderly: false)
         case .open, .draining: break
         }

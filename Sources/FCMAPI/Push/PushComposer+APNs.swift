@@ -52,6 +52,7 @@ extension PushComposer {
         message.topic = headers?.header("apns-topic").flatMap { PushComposer.isPlain($0) ? $0 : nil }
         message.id = headers?.header("apns-id").flatMap { APNsMessage.uuid(reading: $0) }
         message.liveActivityToken = token
+        message.messageID = event.id.text ?? ""
         return message
     }
 

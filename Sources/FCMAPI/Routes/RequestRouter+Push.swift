@@ -8,7 +8,11 @@ import PushMessages
 public enum PushRequest: Sendable {
     case show(Project)
     case setWeb(Project, WebPushChange)
-    case switchOffWeb(Project)
+    case setAPNs(Project, APNsChange)
+    case setRelay(Project, RelayChange)
+    case switchOff(Project, Transport.Kind)
+    /// Removes the key for one app in one of Apple's environments.
+    case removeKey(Project, isSandbox: Bool, bundleID: String)
 }
 
 /// A change of a project's settings for Web Push. `nil` leaves a setting as it is.
@@ -31,15 +35,27 @@ extension Target {
 // /admin/projects/{project}/push, and /v1/projects/{project}/webPushKey.
 
 extension RequestRouter {
-    /// `GET …/push`, `POST …/push/web` and `DELETE …/push/web`.
+    /// `GET …/push`, `POST …/push/SERVICE` and `DELETE …/push/SERVICE`, where the service is `web`, `apns` or
+    /// `fcm`; and `DELETE …/push/apns/ENVIRONMENT/BUNDLEID`.
     func push(of project: Project) throws(APIError) -> PushRequest {
         if target.count == 4, request.method == .get { return .show(project) }
-        guard target.count == 5, target.matches(4, "web") else { throw .notFoundHere }
-        switch request.method {
-        case .post: return .setWeb(project, try webPushChange())
-        case .delete: return .switchOffWeb(project)
+        if target.count == 7, target.matches(4, "apns"), request.method == .delete {
+            return try removedKey(of: project)
+        }
+        guard target.count == 5, let kind = pushService else { throw .notFoundHere }
+        switch (request.method, kind) {
+        case (.post, .web): return .setWeb(project, try webPushChange())
+        case (.post, .apns): return .setAPNs(project, try apnsChange())
+        case (.post, .fcm): return .setRelay(project, try relayChange())
+        case (.delete, _): return .switchOff(project, kind)
         default: throw .notFoundHere
         }
+    }
+
+    private var pushService: Transport.Kind? {
+        if target.matches(4, "web") { return .web }
+        if target.matches(4, "apns") { return .apns }
+        return target.matches(4, "fcm") ? .fcm : nil
     }
 
     private func webPushChange() throws(APIError) -> WebPushChange {
@@ -85,7 +101,7 @@ extension RequestRouter {
         return hosts
     }
 
-    private func authority(_ value: JSONValue) throws(APIError) -> [UInt8] {
+    func authority(_ value: JSONValue) throws(APIError) -> [UInt8] {
         guard let text = value.text else { throw .type("ca", "TYPE_STRING", value: value) }
         guard text.utf8.count <= WebPushSettings.authorityBytesMax else {
             throw .invalid(
@@ -143,64 +159,4 @@ extension RequestRouter {
             return installation?.device.project == project.number
         }
     }
-}
-
-extension PushRequest {
-    /// The audit log's words; `nil` where the request changes nothing.
-    var change: (action: String, subject: String)? {
-        switch self {
-        case .show: return nil
-        case .switchOffWeb(let project): return ("project.push", "\(project.id) web off")
-        case .setWeb(let project, let wanted):
-            var words = ["\(project.id) web on"]
-            if let subject = wanted.subject { words.append("subject \(subject)") }
-            if let hosts = wanted.hosts {
-                words.append(hosts.isEmpty ? "no hosts" : "hosts \(hosts.joined(separator: " "))")
-            }
-            if let authority = wanted.authority {
-                words.append(authority.isEmpty ? "the system's authorities" : "own authorities")
-            }
-            if wanted.wantsNewKey { words.append("a new key") }
-            return ("project.push", words.joined(separator: ", "))
-        }
-    }
-}
-
-/// Answers about a project's push services. None has a private key.
-public enum PushView {
-    /// The answer to `…/push/web`: the key with which pages subscribe from now on.
-    public static func key(_ push: WebPushProject) -> HTTPResponse {
-        APIAnswer.object([("publicKey", .text(push.newest.text))])
-    }
-
-    public static func status(_ project: Project, _ push: WebPushProject?) -> HTTPResponse {
-        var web: [(name: String, value: APIAnswer.Value)] = [
-            ("state", .text(push.map { $0.isOn ? "on" : "off" } ?? "none"))
-        ]
-        if let push {
-            web += [
-                ("publicKey", .text(push.newest.text)), ("subject", .text(push.subject)),
-                ("allowHosts", .list(push.hosts.map { .text($0) })),
-                ("authorities", .text(push.hasAuthority ? "own" : "system")),
-                (
-                    "keys",
-                    .list(
-                        push.keys.map {
-                            .object([
-                                ("publicKey", .text($0.text)),
-                                ("createTime", .text(Timestamp.text($0.created.milliseconds))),
-                            ])
-                        })
-                ),
-            ]
-        }
-        return APIAnswer.object([("project", .text(project.id)), ("web", .object(web))])
-    }
-
-    /// The first settings of a project need a subject.
-    public static let noSubject = APIError.invalid(
-        "subject", "The subject is missing: mailto: or https:, for the people who run a push service."
-    ).response()
-
-    public static let neverOn = APIFailure.precondition("The project has never had Web Push.")
 }

@@ -1,12 +1,15 @@
 import Model
 
-/// Reads the transport in the body of a registration: `{"ios": {…}}` or `{"web": {…}}`.
+/// Reads the transport in the body of a registration: `{"ios": {…}}`, `{"web": {…}}` or `{"fcm": {…}}`.
 ///
 /// Source: fcmregistrations.googleapis.com v1. Fields without a meaning for the server are passed over,
 /// because newer SDKs add some.
 struct TransportReader {
     /// `nil` where the project has no Web Push.
     let project: WebPushProject?
+    /// Firebase's SDK for the web sends the request. It names no key where the page has given it none: then
+    /// it has subscribed under Google's own key, with which only Google can sign.
+    var isFromWebSDK = false
 
     /// `nil` where the body names no push service.
     func read(_ body: JSONValue) throws(APIError) -> Transport? {
@@ -15,6 +18,7 @@ struct TransportReader {
         try body.forEachUniqueField { (name, value) throws(APIError) in
             if Schema.equal(name, "ios") { found = try apns(value) ?? found }
             if Schema.equal(name, "web") { found = try web(value) ?? found }
+            if Schema.equal(name, "fcm") { found = try fcm(value) ?? found }
         }
         return found
     }
@@ -34,6 +38,20 @@ struct TransportReader {
                 isSandbox = try isForSandbox(text(value, "ios.apns_environment"))
             }
         }
+        return try apns(token, bundle: bundle, isSandbox: isSandbox)
+    }
+
+    /// `p_HEX` or `s_HEX`, for Apple's production and sandbox, as the SDK writes the address into a form, and
+    /// the app's bundle id.
+    func apns(tuple: String, app: String) throws(APIError) -> Transport {
+        guard tuple.hasPrefix("p_") || tuple.hasPrefix("s_") else {
+            throw .invalid("apns_token", "The token must begin with p_ or s_.")
+        }
+        return try apns(
+            hex(String(tuple.dropFirst(2))), bundle: bundleID(app), isSandbox: tuple.hasPrefix("s_"))
+    }
+
+    private func apns(_ token: [UInt8], bundle: String, isSandbox: Bool) throws(APIError) -> Transport {
         guard !token.isEmpty else {
             throw .invalid("ios.apns_token", "The token of Apple's push service is missing.")
         }
@@ -63,20 +81,30 @@ struct TransportReader {
         return bytes
     }
 
+    static let bundleIDRule =
+        "A bundle id has letters, digits, dots and hyphens, at most \(APNsAddress.bundleIDBytesMax) of them."
+
     private func bundleID(_ text: String) throws(APIError) -> String {
-        let isPlain = text.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
-                true
-            default: false
-            }
-        }
-        guard isPlain, !text.isEmpty, text.utf8.count <= APNsAddress.bundleIDBytesMax else {
-            throw .invalid(
-                "ios.bundle_id",
-                "A bundle id has letters, digits, dots and hyphens, at most 155 of them.")
+        guard APNsAddress.isBundleID(text.utf8) else {
+            throw .invalid("ios.bundle_id", TransportReader.bundleIDRule)
         }
         return text
+    }
+
+    /// `{"fcm": {"token"}}`: the app's token of the customer's own Firebase project.
+    private func fcm(_ block: JSONValue) throws(APIError) -> Transport? {
+        if block.kind == .null { return nil }
+        guard block.kind == .object else { throw .type("fcm", "OBJECT", value: block) }
+        var found: String?
+        try block.forEachUniqueField { (name, value) throws(APIError) in
+            if Schema.equal(name, "token") { found = try text(value, "fcm.token") }
+        }
+        guard let token = found else { throw .invalid("fcm.token", "The token of FCM is missing.") }
+        guard FCMAddress.isToken(token.utf8) else {
+            throw .invalid(
+                "fcm.token",
+                "A token of FCM has 1 to \(FCMAddress.tokenBytesMax) visible ASCII characters.")
+        }
+        return Transport(kind: .fcm, address: FCMAddress(token: token).packed)
     }
 }

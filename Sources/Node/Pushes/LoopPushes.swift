@@ -1,111 +1,75 @@
 import FCMAPI
 import Model
 import NodeCore
-import PushClient
+import Partitions
 import PushMessages
 
-/// What a loop makes of its sender's messages: the text for the service, the fields, and the request.
+/// What a loop makes of its sender's messages. Each service has a file of its own.
 ///
-/// Confined to one loop. Encryption runs on the client's thread.
+/// Confined to one loop.
 struct LoopPushes {
-    private struct TokenKey: Hashable {
-        var publicKey: [UInt8]
-        var subject: String
-        var origin: String
-    }
-    private static let tokensMax = 4096
-    fileprivate static let over = "the message's time to live is over"
+    let composer = PushComposer()
+    var web = WebPushes()
+    var apns = APNsPushes()
+}
 
-    private let composer = PushComposer()
-    /// The newest message that was composed: a fan-out sends one message to many devices.
-    private var last: (event: [UInt8], project: ProjectNumber, message: WebPushMessage)?
-    /// A service gets the same token for hours, since some count new tokens.
-    private var tokens: [TokenKey: (text: String, expires: Int64)] = [:]
+/// The newest message that was composed, with the event that it was made of.
+struct LastComposed<Message> {
+    private var last: (event: [UInt8], project: ProjectNumber, message: Message)?
 
-    /// The request for a message, or the outcome where the message cannot go.
-    ///
-    /// - Parameter isOwner: whether no other node can own the message's partition; asked again just before
-    ///   the request leaves.
-    mutating func request(
-        _ request: PushSend, by senders: WebPushSenders, now: Instant,
-        isOwner: @escaping @Sendable () -> Bool
-    ) throws(PushRefusal) -> (request: PushHTTPRequest, host: String) {
-        let job = request.job
-        guard let address = WebAddress(packed: job.transport.address) else {
-            throw PushRefusal(.unsent("an address that this build does not know"))
-        }
-        guard let sender = senders.sender(job.project, key: address.keyID) else {
-            throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
-        }
-        guard job.isMomentary || job.expires > now.wall else { throw PushRefusal(.unsent(LoopPushes.over)) }
-        let longest = Int64(MessageLimits.ttlSecondsMax) * 1000
-        let left = UInt64(max(0, min(job.expires.milliseconds - now.wall.milliseconds, longest)))
-        let end = job.isMomentary ? nil : now.monotonic.advanced(by: .milliseconds(left))
-        do {
-            let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
-            let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)
-            let token = try token(of: sender.vapid, origin: endpoint.origin, now: now.wall)
-            let message = try composed(job.event, of: job.project)
-            let seconds = min(Int(clamping: left / 1000), message.ttlSeconds)
-            let fields = message.fields(to: endpoint, authorization: token, ttlSeconds: seconds)
-            let policy = sender.policy
-            let made = PushHTTPRequest(
-                number: request.number, url: endpoint.url,
-                caPEM: sender.authority.map { String(decoding: $0, as: UTF8.self) },
-                mayDial: { policy.mayDial($0, for: endpoint) },
-                prepare: {
-                    guard isOwner() else { throw LostOwnership() }
-                    if let end, end <= Clock.monotonic() { throw TimeIsOver() }
-                    let body = try WebPushEncryption.encrypt(message.payload, to: keys)
-                    return (fields.map { ($0.name, $0.value) }, body)
-                })
-            return (made, endpoint.host)
-        } catch let error as PushContentError {
-            throw PushRefusal(.refusedContent("\(error)"))
-        } catch let error as PushEndpointError {
-            // The operator may list the service again.
-            throw PushRefusal(.credentials("the service is not allowed: \(error)"))
-        } catch {
-            throw PushRefusal(.unsent("\(error)"))
-        }
-    }
-
-    private mutating func composed(
-        _ event: [UInt8], of project: ProjectNumber
-    ) throws(PushContentError) -> WebPushMessage {
-        if let last, last.project == project, last.event == event { return last.message }
-        let message = try composer.web(event, project: project)
-        last = (event, project, message)
+    mutating func message(
+        of job: PushJob, _ compose: ([UInt8]) throws(PushContentError) -> Message
+    ) throws(PushContentError) -> Message {
+        if let last, last.project == job.project, last.event == job.event { return last.message }
+        let message = try compose(job.event)
+        last = (job.event, job.project, message)
         return message
-    }
-
-    private mutating func token(
-        of vapid: VAPID, origin: String, now: WallTime
-    ) throws(PushCryptoError) -> String {
-        let name = TokenKey(publicKey: vapid.key.publicBytes, subject: vapid.subject, origin: origin)
-        let expires = VAPID.expiry(now)
-        if let known = tokens[name], known.expires == expires { return known.text }
-        if tokens.count >= LoopPushes.tokensMax { tokens.removeAll() }
-        let text = try vapid.authorization(origin: origin, now: now)
-        tokens[name] = (text, expires)
-        return text
     }
 }
 
 /// A message that no request can be made of, and what that means.
 struct PushRefusal: Error {
     var outcome: PushOutcome
+    /// Whether the project has no settings for the service at all.
+    var isUnset = false
     init(_ outcome: PushOutcome) { self.outcome = outcome }
+
+    static let unknownAddress = PushRefusal(.unsent("an address that this build does not know"))
+
+    static func noSettings(_ reason: String) -> PushRefusal {
+        var refusal = PushRefusal(.credentials(reason))
+        refusal.isUnset = true
+        return refusal
+    }
 }
 
 /// Another node may own the partition, and may have pushed the message.
-private struct LostOwnership: Error, CustomStringConvertible {
+struct LostOwnership: Error, CustomStringConvertible {
     let description = "another node may own the device's partition"
 }
 
 /// The message waited for a connection until its time to live was over.
-private struct TimeIsOver: Error, CustomStringConvertible {
-    let description = LoopPushes.over
+struct TimeIsOver: Error, CustomStringConvertible {
+    static let text = "the message's time to live is over"
+    let description = TimeIsOver.text
+}
+
+extension PushJob {
+    /// What is left of the time to live, in whole seconds; 0 for a message that is attempted once.
+    func secondsLeft(_ now: WallTime) -> Int { Int(clamping: millisecondsLeft(now) / 1000) }
+
+    private func millisecondsLeft(_ now: WallTime) -> UInt64 {
+        let longest = Int64(MessageLimits.ttlSecondsMax) * 1000
+        return UInt64(max(0, min(expires.milliseconds - now.milliseconds, longest)))
+    }
+
+    /// When the message may no longer leave; `nil` for a message that is attempted once. Throws where its time
+    /// to live is over.
+    func end(_ now: Instant) throws(PushRefusal) -> MonotonicTime? {
+        if isMomentary { return nil }
+        guard expires > now.wall else { throw PushRefusal(.unsent(TimeIsOver.text)) }
+        return now.monotonic.advanced(by: .milliseconds(millisecondsLeft(now.wall)))
+    }
 }
 
 extension NodeLoop {
@@ -115,13 +79,54 @@ extension NodeLoop {
         let isOwner: @Sendable () -> Bool = {
             !shared.isClustered || Clock.monotonic() < shared.authority
         }
+        let kind = request.job.transport.kind
+        var ticket = PushTicket(loop: number, number: request.number, kind: kind, host: "")
         do throws(PushRefusal) {
-            let made = try pushes.request(
-                request, by: shared.administrator.webPush, now: now, isOwner: isOwner)
-            shared.pushes.send(made.request, host: made.host, for: number)
+            switch kind {
+            case .web:
+                let made = try pushes.web.request(
+                    request, by: shared.administrator.webPush, pushes.composer, now: now,
+                    isOwner: isOwner)
+                ticket.host = made.host
+                shared.pushes.send(made.request, ticket)
+            case .fcm: try relay(request, ticket, isOwner: isOwner)
+            case .apns:
+                shared.apple.send(
+                    try pushes.apns.message(
+                        request.job, by: shared.administrator.apns, pushes.composer, ticket,
+                        isOwner: isOwner))
+            }
         } catch {
-            shared.pushes.tell(error.outcome, "")
+            if error.isUnset, case .credentials(let reason) = error.outcome {
+                shared.pushes.notices.noSettings(request.job.project, kind, reason)
+            } else {
+                shared.pushes.notices.tell(error.outcome, ticket)
+            }
             enqueue(.pushed(request.number, error.outcome))
         }
+    }
+
+    private func relay(
+        _ request: PushSend, _ ticket: PushTicket, isOwner: @escaping @Sendable () -> Bool
+    ) throws(PushRefusal) {
+        let job = request.job
+        guard let address = FCMAddress(packed: job.transport.address) else { throw .unknownAddress }
+        guard let sender = shared.administrator.relays.sender(job.project) else {
+            throw .noSettings("the project has no service account for FCM, or the relay is off")
+        }
+        let body: [UInt8]
+        do throws(PushContentError) {
+            body = try pushes.composer.relay(
+                job.event, token: address.token, ttlSeconds: job.secondsLeft(now.wall))
+        } catch { throw PushRefusal(.refusedContent("\(error)")) }
+        var ticket = ticket
+        ticket.host = sender.origin
+        shared.relays.send(
+            RelayDispatch.Message(
+                ticket: ticket, sender: sender,
+                body: {
+                    guard isOwner() else { throw LostOwnership() }
+                    return body
+                }))
     }
 }

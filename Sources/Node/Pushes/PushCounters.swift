@@ -1,4 +1,5 @@
 import Model
+import PushMessages
 import Synchronization
 
 /// How push services have answered, by service and outcome.
@@ -9,6 +10,11 @@ final class PushCounters: Sendable {
         var outcome: String
     }
     private let counts = Mutex<[Key: Int]>([:])
+    private struct AlarmKey: Hashable {
+        var kind: Transport.Kind
+        var alarm: PushAlarm
+    }
+    private let alarms = Mutex<[AlarmKey: Int]>([:])
 
     func note(_ outcome: PushOutcome, of kind: Transport.Kind) {
         let key = Key(kind: kind, outcome: PushCounters.word(outcome))
@@ -19,13 +25,21 @@ final class PushCounters: Sendable {
         counts.withLock { $0[Key(kind: kind, outcome: outcome)] ?? 0 }
     }
 
+    func note(_ alarm: PushAlarm, of kind: Transport.Kind) {
+        alarms.withLock { $0[AlarmKey(kind: kind, alarm: alarm), default: 0] += 1 }
+    }
+
+    func count(_ kind: Transport.Kind, _ alarm: PushAlarm) -> Int {
+        alarms.withLock { $0[AlarmKey(kind: kind, alarm: alarm)] ?? 0 }
+    }
+
     private static func word(_ outcome: PushOutcome) -> String {
         switch outcome {
         case .accepted: "accepted"
         case .gone: "gone"
         case .refusedContent: "refused"
         case .credentials: "credentials"
-        case .throttled: "throttled"
+        case .throttled, .overQuota: "throttled"
         case .transient: "failed"
         case .unsent: "unsent"
         }

@@ -1,57 +1,64 @@
 import Logging
 import Model
 import NodeCore
-import Ownership
 import PushClient
 import PushMessages
 import Synchronization
 
-/// A node's way to push services: one client for all loops. The answers go back to the loops' mailboxes.
+/// A message of a loop's sender, on its way to a push service.
+struct PushTicket: Sendable {
+    var loop: Int
+    /// The number of the loop's sender.
+    var number: UInt64
+    var kind: Transport.Kind
+    /// The service's origin, for logs.
+    var host: String
+}
+
+/// A node's way to push services over HTTP: one client for all loops and for all services but Apple's. The
+/// answers go back to the loops' mailboxes.
 ///
 /// The client begins with the first message, so a node without push services has no thread for them.
 final class PushDispatch: Sendable {
-    /// A message that is on its way.
-    private struct UnderWay {
-        var loop: Int
-        /// The number of the loop's sender.
-        var number: UInt64
-        var host: String
-    }
+    typealias Done = @Sendable (PushHTTPAnswer.Result) -> Void
     private struct State {
         var client: PushClient?
         var isStopped = false
         var last: UInt64 = 0
-        var underWay: [UInt64: UnderWay] = [:]
+        var underWay: [UInt64: Done] = [:]
     }
     private let state = Mutex(State())
     private let mailboxes: @Sendable () -> [Mailbox]
-    private let log: Logger
-    private let told = Mutex(LogLimit<String>())
+    let notices: PushNotices
 
     /// - Parameter mailboxes: the loops' mailboxes, in the order of the loops.
-    init(mailboxes: @escaping @Sendable () -> [Mailbox], log: Logger) {
+    init(mailboxes: @escaping @Sendable () -> [Mailbox], notices: PushNotices) {
         self.mailboxes = mailboxes
-        self.log = log
+        self.notices = notices
     }
 
-    /// Sends a message for a loop. `request.number` is the number of the loop's sender.
-    func send(_ request: PushHTTPRequest, host: String, for loop: Int) {
+    /// Sends a message of Web Push.
+    func send(_ request: PushHTTPRequest, _ ticket: PushTicket) {
+        submit(request) { result in self.post(self.outcome(result, ticket), ticket) }
+    }
+
+    /// Sends a request, whatever its number. `done` is called once: on the client's thread, or here where
+    /// there is no client.
+    func submit(_ request: PushHTTPRequest, _ done: @escaping Done) {
         var request = request
-        let number = request.number
         let client: PushClient? = state.withLock { state in
             guard !state.isStopped else { return nil }
             if state.client == nil { state.client = makeClient() }
             guard let client = state.client else { return nil }
             state.last += 1
             request.number = state.last
-            state.underWay[state.last] = UnderWay(loop: loop, number: number, host: host)
+            state.underWay[state.last] = done
             return client
         }
-        if let client {
-            client.submit([request])
-        } else {
-            post(.unsent("there is no client for push services"), number, to: loop)
+        guard let client else {
+            return done(.notPrepared(reason: "there is no client for push services"))
         }
+        client.submit([request])
     }
 
     /// Must run inside the lock.
@@ -59,7 +66,7 @@ final class PushDispatch: Sendable {
         do throws(PushClientError) {
             return try PushClient { [weak self] answers in self?.take(answers) }
         } catch {
-            log.error("there is no client for push services", metadata: ["reason": "\(error)"])
+            notices.error("there is no client for push services", "\(error)")
             return nil
         }
     }
@@ -78,49 +85,39 @@ final class PushDispatch: Sendable {
 
     private func take(_ answers: [PushHTTPAnswer]) {
         for answer in answers {
-            guard let known = state.withLock({ $0.underWay.removeValue(forKey: answer.number) }) else {
-                continue
-            }
-            post(outcome(answer.result, known.host), known.number, to: known.loop)
+            let done = state.withLock { $0.underWay.removeValue(forKey: answer.number) }
+            done?(answer.result)
         }
     }
 
-    private func outcome(_ result: PushHTTPAnswer.Result, _ host: String) -> PushOutcome {
+    private func outcome(_ result: PushHTTPAnswer.Result, _ ticket: PushTicket) -> PushOutcome {
         switch result {
         case .answered(let status, let fields, let body):
-            let retryAfter = fields.first { $0.name == "retry-after" }?.value
             let outcome = WebPushAnswer.outcome(
-                status: status, host: host, retryAfter: retryAfter, body: body, now: Clock.now().wall)
-            tell(outcome, host)
+                status: status, host: ticket.host, retryAfter: PushDispatch.retryAfter(fields), body: body,
+                now: Clock.now().wall)
+            notices.tell(outcome, ticket)
             return outcome
-        case .notPrepared(let reason):
-            warn("a message for a push service was not made", host, reason)
+        case .notPrepared(let reason), .failed(let reason, _): return unanswered(result, reason, ticket)
+        }
+    }
+
+    /// The outcome of a message that the service has not answered.
+    func unanswered(_ result: PushHTTPAnswer.Result, _ reason: String, _ ticket: PushTicket) -> PushOutcome {
+        if case .notPrepared = result {
+            notices.tell(.unsent(reason), ticket)
             return .unsent(reason)
-        case .failed(let reason, _):
-            warn("a push service was not reached", host, reason)
-            return .transient(retryAfterSeconds: nil)
         }
+        notices.unreached(reason, ticket.kind, ticket.host)
+        return .transient(retryAfterSeconds: nil)
     }
 
-    func tell(_ outcome: PushOutcome, _ host: String) {
-        switch outcome {
-        case .credentials(let reason): warn("a push service refuses the project's key", host, reason)
-        case .refusedContent(let reason): warn("a push service refuses a message", host, reason)
-        case .unsent(let reason): warn("a message for a push service was not made", host, reason)
-        case .accepted, .gone, .throttled, .transient: break
-        }
+    static func retryAfter(_ fields: [(name: String, value: String)]) -> String? {
+        fields.first { $0.name == "retry-after" }?.value
     }
 
-    /// One line a minute for each host and kind: a fan-out fails for many devices at once.
-    func warn(_ line: Logger.Message, _ host: String, _ reason: String) {
-        let withheld = told.withLock { $0.pass("\(line) \(host)", now: Clock.monotonic()) }
-        guard let withheld else { return }
-        log.warning(
-            line, metadata: ["host": "\(host)", "reason": "\(reason)", "withheld": "\(withheld)"])
-    }
-
-    private func post(_ outcome: PushOutcome, _ number: UInt64, to loop: Int) {
+    func post(_ outcome: PushOutcome, _ ticket: PushTicket) {
         let boxes = mailboxes()
-        if boxes.indices.contains(loop) { boxes[loop].post(.pushed(number, outcome)) }
+        if boxes.indices.contains(ticket.loop) { boxes[ticket.loop].post(.pushed(ticket.number, outcome)) }
     }
 }

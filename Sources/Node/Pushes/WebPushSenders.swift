@@ -36,11 +36,17 @@ final class WebPushSenders: Sendable {
         entries.withLock { $0[project]?.senders[key] }
     }
 
-    func update(_ settings: [ProjectNumber: WebPushSettings]) {
+    /// Returns the projects whose settings have changed.
+    @discardableResult
+    func update(_ settings: [ProjectNumber: WebPushSettings]) -> Set<ProjectNumber> {
         let former = entries.withLock { $0 }
-        guard former.mapValues(\.settings) != settings else { return }
+        let changed = Set(settings.keys).union(former.keys).filter {
+            settings[$0] != former[$0]?.settings
+        }
+        guard !changed.isEmpty else { return [] }
         let next = WebPushSenders.next(settings, after: former)
         entries.withLock { $0 = next }
+        return changed
     }
 
     private static func next(

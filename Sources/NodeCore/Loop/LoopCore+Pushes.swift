@@ -26,6 +26,11 @@ extension LoopCore {
         carryOutSending()
     }
 
+    func pushesChanged(of projects: Set<ProjectNumber>) {
+        sender.reopen(projects)
+        for id in partitions.keys.sorted() { enqueue(.partition(id, .pushesChanged(projects))) }
+    }
+
     func lookAtPushes() {
         pushesWake = nil
         sender.woke(now: now.monotonic, into: &senderEffects)

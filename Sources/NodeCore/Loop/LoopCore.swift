@@ -268,6 +268,7 @@ public final class LoopCore<Host: LoopHost> {
             post(.levels(levels(of: project), question: question), toLoop: asker)
         case .levels(let levels, let question): effects.append(.levels(levels, question: question))
         case .pushed(let number, let outcome): pushed(number, outcome)
+        case .pushesChanged(let projects): pushesChanged(of: projects)
         case .engine(let answer): handle(answer)
         case .order(let order): handle(order)
         case .linkReset(let processID):

@@ -45,10 +45,6 @@ public struct PushBounds: Hashable, Sendable {
 /// with one message. The messages for the origin wait in their partitions meanwhile, so that a dead origin
 /// takes no place from others. What comes back waits a random part longer, so that all do not come at once.
 struct PushSender {
-    struct Origin: Hashable {
-        var project: ProjectNumber
-        var name: [UInt8]
-    }
     enum Effect {
         case send(PushSend)
         case report(PartitionID, PushReport)
@@ -62,7 +58,7 @@ struct PushSender {
     struct UnderWay {
         var partition: PartitionID
         var job: PushJob
-        var origin: Origin
+        var origin: PushOrigin
         var deadline: MonotonicTime
     }
     struct State {
@@ -73,12 +69,14 @@ struct PushSender {
         var pausedUntil: MonotonicTime?
         /// How long the last pause was.
         var pause = TimeSpan.zero
+        /// Until when the project's quota at the service is used up. What was under way may still be taken.
+        var quotaUntil: MonotonicTime?
         var isIdle: Bool { underWay == 0 && waiting.isEmpty && failures == 0 && pausedUntil == nil }
     }
 
     let bounds: PushBounds
     private var random: any RandomNumberGenerator
-    var origins: [Origin: State] = [:]
+    var origins: [PushOrigin: State] = [:]
     var underWay: [UInt64: UnderWay] = [:]
     /// Numbers in the order in which their messages went out, from `head` on; some are answered, the first
     /// one is not.
@@ -97,7 +95,7 @@ struct PushSender {
         _ job: PushJob, of partition: PartitionID, now: MonotonicTime, into effects: inout [Effect]
     ) {
         if origins.count >= PushSender.originsMax { forgetIdleOrigins() }
-        let origin = Origin(project: job.project, name: job.transport.origin)
+        let origin = job.origin
         var state = origins[origin] ?? State()
         if let until = state.pausedUntil {
             guard until <= now, state.underWay == 0 else {
@@ -153,6 +151,18 @@ struct PushSender {
 
     // MARK: Origins
 
+    /// An operator has changed how these projects reach push services: what was known of the services counts
+    /// no more.
+    mutating func reopen(_ projects: Set<ProjectNumber>) {
+        for origin in origins.keys where projects.contains(origin.project) {
+            origins[origin]?.failures = 0
+            origins[origin]?.pausedUntil = nil
+            origins[origin]?.pause = 0
+            origins[origin]?.quotaUntil = nil
+            if origins[origin]?.isIdle ?? true { origins[origin] = nil }
+        }
+    }
+
     /// Clients choose the origins, among those that the operator allows. At this many the sender forgets what
     /// it knows of origins without messages.
     private static let originsMax = 4096
@@ -180,6 +190,8 @@ struct PushSender {
     private func judge(_ outcome: PushOutcome, _ state: inout State, now: MonotonicTime) {
         switch outcome {
         case .accepted, .gone:
+            if let until = state.quotaUntil, now < until { return }
+            state.quotaUntil = nil
             state.failures = 0
             state.pausedUntil = nil
             state.pause = .zero
@@ -187,6 +199,12 @@ struct PushSender {
         case .throttled(let seconds), .transient(let seconds):
             let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
+        // The project's quota at the service is used up, so that each further message would be refused.
+        case .overQuota(let seconds):
+            state.failures = max(state.failures, bounds.failuresMax - 1)
+            let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
+            fail(&state, now: now, least: bounds.throttledMin, asked: asked)
+            state.quotaUntil = state.pausedUntil
         // The node itself may have refused the message.
         case .refusedContent, .unsent: break
         }
@@ -204,7 +222,7 @@ struct PushSender {
     }
 
     private mutating func sendWaiting(
-        to origin: Origin, _ state: inout State, now: MonotonicTime, _ effects: inout [Effect]
+        to origin: PushOrigin, _ state: inout State, now: MonotonicTime, _ effects: inout [Effect]
     ) {
         while state.underWay < bounds.atOnce, let next = state.waiting.first {
             state.waiting.removeFirst()
@@ -231,7 +249,7 @@ struct PushSender {
     }
 
     private mutating func send(
-        _ job: PushJob, of partition: PartitionID, to origin: Origin, _ state: inout State,
+        _ job: PushJob, of partition: PartitionID, to origin: PushOrigin, _ state: inout State,
         now: MonotonicTime, _ effects: inout [Effect]
     ) {
         lastNumber += 1
@@ -256,6 +274,10 @@ struct PushSender {
             retry(known, from: bounds.credentialsPause, atMost: most, asked: nil, &effects)
         case .throttled(let seconds):
             retry(known, from: bounds.throttledMin, atMost: bounds.retryMax, asked: seconds, &effects)
+        case .overQuota(let seconds):
+            // The message was not tried in vain: it waits with all others.
+            let asked = PushSender.length(seconds, atMost: bounds.askedMax)
+            report(.later(after: jittered(max(asked, bounds.throttledMin)), isFailure: false))
         case .transient(let seconds):
             retry(known, from: bounds.retryMin, atMost: bounds.retryMax, asked: seconds, &effects)
         case .unsent: retry(known, from: bounds.retryMin, atMost: bounds.pauseMax, asked: nil, &effects)
@@ -294,7 +316,7 @@ struct PushSender {
 
     /// The first law that does not hold; `nil` where all do.
     var brokenInvariant: String? {
-        var counts: [Origin: Int] = [:]
+        var counts: [PushOrigin: Int] = [:]
         for known in underWay.values { counts[known.origin, default: 0] += 1 }
         for (origin, state) in origins {
             if state.underWay != counts[origin] ?? 0 { return "an origin's messages are counted wrong" }

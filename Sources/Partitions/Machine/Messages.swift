@@ -301,6 +301,8 @@ public enum PartitionEvent: Sendable {
     case snapshotFailed(token: UInt64)
     /// What became of a message for a push service.
     case pushed(PushReport)
+    /// An operator has changed how these projects reach push services.
+    case pushesChanged(Set<ProjectNumber>)
     /// The timer for this time has fired.
     case woke(MonotonicTime)
 }

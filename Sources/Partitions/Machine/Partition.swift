@@ -214,6 +214,7 @@ public final class Partition {
         case .snapshotPart(let upload, let token): onSnapshotPart(upload, token: token, &turn)
         case .snapshotFailed(let token): onSnapshotFailed(token)
         case .pushed(let report): onPushed(report, &turn)
+        case .pushesChanged(let projects): onPushesChanged(projects, &turn)
         case .woke(let at): onWoke(at, &turn)
         }
     }

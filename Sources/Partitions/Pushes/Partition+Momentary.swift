@@ -45,15 +45,15 @@ extension Partition {
     private func attempt(_ message: MomentaryPushes.Message, for index: UInt32, _ turn: inout Turn) {
         // A service that is left alone takes nothing now.
         guard let stored = pushAddress(index), message.kinds.contains(stored.transport.kind),
-            stored.generation <= pipeline.durable.rawValue, pushes.closed[stored.transport.origin] == nil,
-            let (page, place) = state.devices.find(index)
+            stored.generation <= pipeline.durable.rawValue, let (page, place) = state.devices.find(index)
         else { return }
+        let origin = PushOrigin(ProjectNumber(page.projects[place]), stored.transport)
+        guard pushes.closed[origin] == nil else { return }
         // The device's stream was faster, or the message was replaced.
         if message.kept.contains(index), !state.log.isWaiting(index, at: message.position) { return }
         lastToken += 1
         pushes.momentary.sendings[lastToken] = PushTable.Sending(
-            index: index, position: message.position, origin: stored.transport.origin,
-            kind: stored.transport.kind, generation: stored.generation)
+            index: index, position: message.position, origin: origin, generation: stored.generation)
         var job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
             transport: stored.transport, registered: stored.registered, generation: stored.generation,

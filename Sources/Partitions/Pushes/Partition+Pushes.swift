@@ -7,7 +7,7 @@ import Model
 
 extension Transport.Kind {
     /// The services for which a node has a sender.
-    static let sent: Set<Transport.Kind> = [.web]
+    static let sent: Set<Transport.Kind> = [.web, .apns, .fcm]
 }
 
 extension Partition {
@@ -34,6 +34,14 @@ extension Partition {
     /// The device has told an address, which is durable now.
     func wantPushAgain(_ index: UInt32) {
         if pushAddress(index) != nil, isWaiting(index) { pushes.wantAgain(index) }
+    }
+
+    /// An operator has changed how these projects reach push services.
+    func onPushesChanged(_ projects: Set<ProjectNumber>, _ turn: inout Turn) {
+        pushes.reopen(projects) { index in
+            state.devices.find(index).map { projects.contains(ProjectNumber($0.0.projects[$0.1])) } ?? false
+        }
+        startPushes(&turn)
     }
 
     /// A record became durable: its messages wait for their targets.
@@ -77,7 +85,9 @@ extension Partition {
         if let wait = grace(of: entry, for: index, turn.now) {
             return pushes.wait(index, until: turn.now.monotonic.advanced(by: wait))
         }
-        guard pushes.mayPass(index, to: stored.transport.origin) else { return }
+        guard let (page, place) = state.devices.find(index) else { return pushes.forget(index) }
+        let origin = PushOrigin(ProjectNumber(page.projects[place]), stored.transport)
+        guard pushes.mayPass(index, to: origin) else { return }
         if let body = entry.body { return push(entry, body, to: index, &turn) }
         pushes.setReading(index)
         bodyReads.want([entry.record], for: index)
@@ -91,8 +101,9 @@ extension Partition {
         else { return pushes.forget(index) }
         lastToken += 1
         let sending = PushTable.Sending(
-            index: index, position: entry.position, origin: stored.transport.origin,
-            kind: stored.transport.kind, generation: stored.generation)
+            index: index, position: entry.position,
+            origin: PushOrigin(ProjectNumber(page.projects[place]), stored.transport),
+            generation: stored.generation)
         let job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
             transport: stored.transport, registered: stored.registered, generation: stored.generation,
@@ -132,8 +143,8 @@ extension Partition {
         return pushes.hasQueued || mayAttempt ? now : pushes.nextWake
     }
 
-    /// How long the device's stream still has to acknowledge the message itself; `nil` where the message is to
-    /// be pushed now.
+    /// How long the device's stream still has to acknowledge the message itself; `nil` where the message is
+    /// to be pushed now.
     private func grace(of entry: LogEntry, for index: UInt32, _ now: Instant) -> TimeSpan? {
         guard streams.attachment(index) != nil || mayReturn(index, now.monotonic) else { return nil }
         let passed = pushes.heldFor(index, entry.position, now: now.monotonic)
@@ -211,16 +222,16 @@ extension Partition {
 
     /// The service does not know the address any more, unless the device has told another one meanwhile.
     func noteGone(_ sending: PushTable.Sending, _ now: Instant) {
-        let known = state.transports[sending.index]?.first { $0.transport.kind == sending.kind }
+        let known = state.transports[sending.index]?.first { $0.transport.kind == sending.origin.kind }
         guard let known, isMeant(known, sending) else { return }
         // A device that listens is there, and needs no mark.
         guard streams.attachment(sending.index) == nil else {
             return propose(
-                .endTransport(index: sending.index, sending.kind, generation: known.generation))
+                .endTransport(index: sending.index, sending.origin.kind, generation: known.generation))
         }
         propose(
             .setTransport(
-                index: sending.index, Transport(kind: sending.kind, address: []), at: now.wall))
+                index: sending.index, Transport(kind: sending.origin.kind, address: []), at: now.wall))
     }
 
     /// Whether the address is still the one to which the message went (rule: gone-by-generation).

@@ -35,6 +35,31 @@ public struct PushJob: Sendable {
     }
 }
 
+/// A push service as one project uses it. The services judge a project's key, so that messages of one project
+/// to one service share a fate, and other projects' do not.
+public struct PushOrigin: Hashable, Comparable, Sendable {
+    public var project: ProjectNumber
+    public var kind: Transport.Kind
+    /// `Transport.origin`.
+    public var name: [UInt8]
+
+    public init(_ project: ProjectNumber, _ transport: Transport) {
+        self.project = project
+        kind = transport.kind
+        name = transport.origin
+    }
+
+    public static func < (left: PushOrigin, right: PushOrigin) -> Bool {
+        if left.project != right.project { return left.project < right.project }
+        if left.kind != right.kind { return left.kind < right.kind }
+        return left.name.lexicographicallyPrecedes(right.name)
+    }
+}
+
+extension PushJob {
+    public var origin: PushOrigin { PushOrigin(project, transport) }
+}
+
 /// What became of a `PushJob`.
 public struct PushReport: Sendable {
     public enum Result: Hashable, Sendable {

@@ -23,8 +23,7 @@ struct PushTable {
     struct Sending: Equatable {
         var index: UInt32
         var position: Position
-        var origin: [UInt8] = []
-        var kind: Transport.Kind
+        var origin: PushOrigin
         /// The generation of the address to which the message goes.
         var generation: UInt64
     }
@@ -50,7 +49,7 @@ struct PushTable {
     var earliest: UInt64?
     var sendings: [UInt64: Sending] = [:]
     var readingCount = 0
-    var closed: [[UInt8]: ClosedOrigin] = [:]
+    var closed: [PushOrigin: ClosedOrigin] = [:]
     var momentary = MomentaryPushes()
 
     /// A service that takes no more messages for now, and the devices that wait for it. So a service that is
@@ -129,7 +128,7 @@ struct PushTable {
     // MARK: Services that take no more
 
     /// Whether a device of the service may go to the sender now; where not, the device is parked.
-    mutating func mayPass(_ index: UInt32, to origin: [UInt8]) -> Bool {
+    mutating func mayPass(_ index: UInt32, to origin: PushOrigin) -> Bool {
         guard let known = closed[origin] else { return true }
         if known.credit > 0 {
             closed[origin]?.credit -= 1
@@ -139,13 +138,13 @@ struct PushTable {
         return false
     }
 
-    private mutating func park(_ index: UInt32, at origin: [UInt8]) {
+    private mutating func park(_ index: UInt32, at origin: PushOrigin) {
         set(.parked, index)
         closed[origin]?.devices.append(index)
     }
 
     /// The service takes no more messages until `time`; the device is parked.
-    mutating func close(_ origin: [UInt8], until time: MonotonicTime, parking index: UInt32) {
+    mutating func close(_ origin: PushOrigin, until time: MonotonicTime, parking index: UInt32) {
         let tick = PushTable.tick(at: time)
         let former = closed[origin]?.tick ?? 0
         closed[origin, default: ClosedOrigin(tick: tick)].tick = max(tick, former)
@@ -155,7 +154,7 @@ struct PushTable {
     }
 
     /// The service has answered: two more of its devices may go to the sender for the one that went.
-    mutating func release(_ origin: [UInt8], _ count: Int = 2) {
+    mutating func release(_ origin: PushOrigin, _ count: Int = 2) {
         guard var known = closed[origin] else { return }
         var left = count
         while left > 0, known.head < known.devices.count {
@@ -173,19 +172,25 @@ struct PushTable {
         closed[origin] = known.isEmpty ? nil : known
     }
 
+    /// These projects' settings have changed, and so nothing is known of their services any more: all that
+    /// waits because of a service waits no more. `isMeant`: whether the device is one of these projects'.
+    mutating func reopen(_ projects: Set<ProjectNumber>, isMeant: (UInt32) -> Bool) {
+        closed = closed.filter { !projects.contains($0.key.project) }
+        for index in indices where isMeant(index) { wantAgain(index) }
+    }
+
     /// Lets one device of each service go whose tick is over. One follows each tick, so that nobody waits for
     /// an answer that does not come.
     private mutating func openClosed(_ tick: UInt64) {
-        for origin in closed.keys.filter({ (closed[$0]?.tick ?? .max) < tick })
-            .sorted(by: { $0.lexicographicallyPrecedes($1) })
-        {
+        for origin in closed.keys.filter({ (closed[$0]?.tick ?? .max) < tick }).sorted() {
             closed[origin]?.tick = tick
             release(origin, 1)
         }
     }
 
-    /// For how long the message has been held for the device's stream. Positions tell how much later than the first message that is held another one came, so that a stream that acknowledges nothing
-    /// holds up all messages once. A wall clock that leapt makes such a message the first.
+    /// For how long the message has been held for the device's stream. Positions tell how much later than the
+    /// first message that is held another one came, so that a stream that acknowledges nothing holds up all
+    /// messages once. A wall clock that leapt makes such a message the first.
     mutating func heldFor(_ index: UInt32, _ position: Position, now: MonotonicTime) -> TimeSpan {
         if let held = devices[index]?.held, position >= held.first {
             let (later, overflow) = (position.rawValue - held.first.rawValue)

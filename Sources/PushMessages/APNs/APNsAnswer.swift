@@ -19,6 +19,15 @@ public enum APNsAnswer {
         public var remedy: APNsRemedy?
         /// Apple's word, `nil` where the answer has none.
         public var reason: String?
+        public var alarm: PushAlarm? {
+            switch reason {
+            case "BadDeviceToken", "DeviceTokenNotForTopic": .wrongTarget
+            case "TooManyProviderTokenUpdates", "UnrelatedKeyIdInToken", "MissingProviderToken", "BadPath",
+                "MethodNotAllowed", "DuplicateHeaders", "MissingTopic", "MissingDeviceToken", "PayloadEmpty":
+                .ownMistake
+            default: nil
+            }
+        }
     }
 
     /// Apple's clock and this machine's may differ by so many milliseconds.

@@ -37,6 +37,8 @@ public struct APNsMessage: Hashable, Sendable {
     public var topic: String?
     /// `apns-id` of the message's own headers: a UUID in lower case.
     public var id: String?
+    /// The message's id at this server; `apns-id` is made of it.
+    public var messageID = ""
     /// The token of a live activity, in hexadecimal: stands in place of the device's token.
     public var liveActivityToken: String?
 
@@ -60,6 +62,12 @@ public struct APNsMessage: Hashable, Sendable {
         return address.bundleID + pushType.topicSuffix
     }
 
+    /// Whether an answer about the token speaks of the device's own token for the app itself: not of a live
+    /// activity's token, nor of a topic that the sender of the message has chosen.
+    public func isAbout(_ address: APNsAddress) -> Bool {
+        liveActivityToken == nil && topic(of: address) == address.bundleID
+    }
+
     /// The request's fields, with names in lower case. `authorization` is `APNsSigner.authorization`.
     ///
     /// The first four may stand in the compression table of HTTP/2; the names of the others may, their values
@@ -80,8 +88,8 @@ public struct APNsMessage: Hashable, Sendable {
 
     /// The UUID of one message to one device (RFC 9562 §5.8), the same at each try, so that Apple's log and
     /// the server's can be joined.
-    public static func id(message: MessageID, token: [UInt8]) -> String {
-        var bytes = Array(PushDigest.sha256(Array(message.text.utf8) + token)[..<16])
+    public static func id(message: String, token: [UInt8]) -> String {
+        var bytes = Array(PushDigest.sha256(Array(message.utf8) + token)[..<16])
         bytes[6] = bytes[6] & 0x0F | 0x80
         bytes[8] = bytes[8] & 0x3F | 0x80
         return uuid(Hex.text(bytes))

@@ -39,8 +39,13 @@ public struct APNsSigner: Sendable {
     /// The value of `authorization`. The caller must keep the value for as long as `issuedAt` is the same:
     /// Apple refuses a connection on which the token changes too often.
     public func authorization(now: WallTime) throws(PushCryptoError) -> String {
+        try authorization(issuedAt: APNsSigner.issuedAt(now))
+    }
+
+    /// The same with a time of one's own, in seconds since 1970.
+    func authorization(issuedAt: Int64) throws(PushCryptoError) -> String {
         let header = "{\"alg\":\"ES256\",\"kid\":\(CompactJWT.quoted(keyID))}"
-        let claims = "{\"iss\":\(CompactJWT.quoted(teamID)),\"iat\":\(APNsSigner.issuedAt(now))}"
+        let claims = "{\"iss\":\(CompactJWT.quoted(teamID)),\"iat\":\(issuedAt)}"
         return "bearer " + (try CompactJWT.signed(header: header, claims: claims, by: key))
     }
 }

@@ -6,11 +6,23 @@ enum CompactJWT {
     static func signed(
         header: String, claims: String, by key: P256Key
     ) throws(PushCryptoError) -> String {
+        try signed(header: header, claims: claims) { text throws(PushCryptoError) in try key.sign(text) }
+    }
+
+    static func signed(
+        header: String, claims: String, by key: RSAKey
+    ) throws(PushCryptoError) -> String {
+        try signed(header: header, claims: claims) { text throws(PushCryptoError) in try key.sign(text) }
+    }
+
+    private static func signed(
+        header: String, claims: String, sign: ([UInt8]) throws(PushCryptoError) -> [UInt8]
+    ) throws(PushCryptoError) -> String {
         let dot = UInt8(ascii: ".")
         var text = Base64URL.encode(header.utf8)
         text.append(dot)
         text += Base64URL.encode(claims.utf8)
-        let signature = try key.sign(text)
+        let signature = try sign(text)
         text.append(dot)
         text += Base64URL.encode(signature)
         return String(decoding: text, as: UTF8.self)

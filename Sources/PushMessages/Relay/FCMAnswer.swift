@@ -6,6 +6,7 @@ public enum FCMAnswer {
         public var outcome: PushOutcome
         /// Whether a fresh access token may help: try once more with one.
         public var needsAccessToken: Bool
+        public var alarm: PushAlarm?
     }
     /// What Google wants at the least after 429 without a `Retry-After`.
     static let quotaSeconds = 60
@@ -21,9 +22,12 @@ public enum FCMAnswer {
         let message = answer.text("/error/message").map { ": \($0)" } ?? ""
         let text = "FCM: \(status) \(word)\(message)"
         let wait = RetryAfter.seconds(retryAfter, now: now)
+        let outcome = outcome(status, code, text: text, wait: wait, answer: answer)
+        // Only a token that was never of this Firebase project is the sender's mistake.
+        let isWrong = outcome == .gone && code != "UNREGISTERED"
         return Verdict(
-            outcome: outcome(status, code, text: text, wait: wait, answer: answer),
-            needsAccessToken: status == 401 && code == nil)
+            outcome: outcome, needsAccessToken: status == 401 && code == nil,
+            alarm: isWrong ? .wrongTarget : nil)
     }
 
     private static func outcome(
@@ -34,7 +38,7 @@ public enum FCMAnswer {
         case (400, _): blamesToken(answer) ? .gone : .refusedContent(text)
         // Without FCM's own code, a 404 is about the project.
         case (401, _), (403, _), (404, _): .credentials(text)
-        case (429, _): .throttled(retryAfterSeconds: wait ?? quotaSeconds)
+        case (429, _): .overQuota(retryAfterSeconds: wait ?? quotaSeconds)
         case (408, _), (500..., _): .transient(retryAfterSeconds: wait)
         case (300..<500, _): .refusedContent(text)
         default: .transient(retryAfterSeconds: nil)

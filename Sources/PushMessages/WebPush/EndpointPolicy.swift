@@ -35,6 +35,12 @@ public struct EndpointPolicy: Sendable {
         entries = listed.compactMap { try? EndpointPolicy.entry($0) }
     }
 
+    /// Allows one endpoint that the operator has set, wherever its name leads.
+    public init(trusting endpoint: PushEndpoint) {
+        isOpen = false
+        entries = [Entry(host: endpoint.host, port: endpoint.port)]
+    }
+
     /// Why the server does not take the entry of a setting; `nil` where it does.
     public static func check(listed text: String) -> String? {
         if text == any { return nil }

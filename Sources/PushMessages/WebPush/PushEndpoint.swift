@@ -54,6 +54,17 @@ public struct PushEndpoint: Hashable, Sendable {
     public static func parse(
         _ text: String, policy: EndpointPolicy
     ) throws(PushEndpointError) -> PushEndpoint {
+        try parse(text) { policy.allows($0, port: $1) }
+    }
+
+    /// Reads a URL that the operator has set: of any host and port.
+    public static func parse(operators text: String) throws(PushEndpointError) -> PushEndpoint {
+        try parse(text) { _, _ in true }
+    }
+
+    private static func parse(
+        _ text: String, allows: (PushHost, Int) -> Bool
+    ) throws(PushEndpointError) -> PushEndpoint {
         let bytes = Array(text.utf8)
         guard bytes.count <= bytesMax else { throw .tooLong(bytes: bytes.count) }
         guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "\\") }) else {
@@ -67,7 +78,7 @@ public struct PushEndpoint: Hashable, Sendable {
         guard !rest[..<end].contains(UInt8(ascii: "@")) else { throw .userInformation }
         let authority = try Authority(String(decoding: rest[..<end], as: UTF8.self))
         let port = authority.port ?? portDefault
-        guard policy.allows(authority.host, port: port) else {
+        guard allows(authority.host, port) else {
             // An address says nothing to a client that a sentence about names would not say better.
             if authority.host.isAddress { throw .host }
             throw .notAllowed(host: authority.host.text, port: port)

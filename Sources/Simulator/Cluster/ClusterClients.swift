@@ -144,7 +144,8 @@ extension ClusterSimulation {
         later(client)
     }
 
-    /// `places`: the devices' changes in the history. `doubted`: when an earlier try ended without an answer. Such a try may still take effect until its gateway's deadline.
+    /// `places`: the devices' changes in the history. `doubted`: when an earlier try ended without an answer.
+    /// Such a try may still take effect until its gateway's deadline.
     private func tryChange(
         _ kind: SubscriptionChange.Kind, _ topic: Int, devices: [Int], places: [Int], doubted: MonotonicTime?
     ) {

@@ -11,13 +11,31 @@ final class SimulatedPushService {
         var device: Int
         var number: Int
 
-        var transport: Transport { Transport(kind: .web, address: Array("\(device):\(number)".utf8)) }
+        /// Devices of all three kinds. Those of one app, and those of FCM, share a fate at their service; each
+        /// browser's endpoint is an origin of its own.
+        var transport: Transport {
+            let text = "\(device):\(number)"
+            switch Transport.Kind.allCases[device % Transport.Kind.allCases.count] {
+            case .web: return Transport(kind: .web, address: Array(text.utf8))
+            case .apns:
+                let address = APNsAddress(
+                    isSandbox: device % 2 == 0, bundleID: "app", token: Array(text.utf8))
+                return Transport(kind: .apns, address: address.packed)
+            case .fcm: return Transport(kind: .fcm, address: FCMAddress(token: text).packed)
+            }
+        }
         init(device: Int, number: Int) {
             self.device = device
             self.number = number
         }
         init?(_ transport: Transport) {
-            let parts = String(decoding: transport.address, as: UTF8.self).split(separator: ":")
+            let bytes =
+                switch transport.kind {
+                case .web: transport.address
+                case .apns: APNsAddress(packed: transport.address)?.token ?? []
+                case .fcm: Array((FCMAddress(packed: transport.address)?.token ?? "").utf8)
+                }
+            let parts = String(decoding: bytes, as: UTF8.self).split(separator: ":")
             guard parts.count == 2, let device = Int(parts[0]), let number = Int(parts[1]) else { return nil }
             self.init(device: device, number: number)
         }
@@ -141,6 +159,7 @@ final class SimulatedPushService {
             world.count("pushes failed")
             let seconds = world.roll(3) == 0 ? Int(world.roll(4)) : nil
             switch world.roll(4) {
+            case 0 where job.transport.kind == .fcm: return .overQuota(retryAfterSeconds: seconds)
             case 0: return .throttled(retryAfterSeconds: seconds)
             case 1: return .credentials("a key that the service does not know")
             default: return .transient(retryAfterSeconds: seconds)
@@ -212,14 +231,16 @@ extension ClusterSimulation {
     }
 
     /// Waits until nothing waits for a push service any more. A partition that may have one message at the
-    /// service takes long over many, so the wait ends when nothing goes on.
+    /// service takes long over many, so the wait ends when nothing goes on. A service that many devices share
+    /// may be left alone for the longest pause, and a quarter of it.
     func pushAll() {
         guard options.pushedPerMille > 0 else { return }
-        var (limit, pushed) = (now + options.patience + .seconds(90), history.pushes.count)
+        let pause = PushBounds().pauseMax / 4 * 5
+        var (limit, pushed) = (now + options.patience + pause + .seconds(90), history.pushes.count)
         while now < limit, !unpushed.isEmpty {
             run(until: now + .milliseconds(500))
             guard history.pushes.count > pushed else { continue }
-            (limit, pushed) = (now + options.patience + .seconds(30), history.pushes.count)
+            (limit, pushed) = (now + options.patience + pause + .seconds(30), history.pushes.count)
         }
         for found in unpushed { violate("G7", "long after the last fault \(found)") }
     }

@@ -6,7 +6,7 @@ extension Project {
     struct Push: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Set how a project reaches push services.",
-            subcommands: [Web.self, Status.self, Off.self])
+            subcommands: [Web.self, APNs.self, FCM.self, Status.self, Off.self])
     }
 }
 
@@ -54,7 +54,9 @@ extension Project.Push {
             var body: [String: Any] = [:]
             body["subject"] = subject
             if !allowHost.isEmpty || noAllowHost { body["allowHosts"] = allowHost }
-            if let authorityFile = authorityFile ?? unused { body["ca"] = try Self.text(in: authorityFile) }
+            if let authorityFile = authorityFile ?? unused {
+                body["ca"] = try PushFiles.certificates(in: authorityFile)
+            }
             if isWithoutAuthority { body["ca"] = "" }
             if newKey { body["newKey"] = true }
             let answer = try connection.call(
@@ -62,61 +64,6 @@ extension Project.Push {
             ).object
             if connection.json { return try Output.json(answer) }
             print(answer["publicKey"] as? String ?? "")
-        }
-
-        private static func text(in path: String) throws -> String {
-            let file: FileHandle
-            do { file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path)) } catch {
-                throw ClientError("\(path) cannot be read: \(error.localizedDescription)")
-            }
-            // One byte more than the server takes, so that the server says why a longer file is refused.
-            let bytes = try file.read(upToCount: (64 << 10) + 1) ?? Data()
-            guard let text = String(data: bytes, encoding: .utf8), !text.isEmpty else {
-                throw ClientError("\(path) has no certificate in PEM")
-            }
-            return text
-        }
-    }
-
-    struct Status: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Show a project's push services.")
-        @OptionGroup var connection: ServerOptions
-        @Argument(help: "The project's id.") var id: String
-
-        func run() throws {
-            let answer = try connection.call(.GET, "/admin/projects/\(id.segment)/push").object
-            if connection.json { return try Output.json(answer) }
-            let web = answer["web"] as? [String: Any] ?? [:]
-            var rows = [["web", web["state"] as? String ?? "none"]]
-            if let subject = web["subject"] as? String { rows.append(["subject", subject]) }
-            for host in web["allowHosts"] as? [String] ?? [] { rows.append(["further push service", host]) }
-            if let authorities = web["authorities"] as? String {
-                rows.append(["certificate authorities", authorities])
-            }
-            for (place, key) in (web["keys"] as? [[String: Any]] ?? []).enumerated() {
-                let text = key["publicKey"] as? String ?? ""
-                rows.append([place == 0 ? "public key" : "former public key", text])
-            }
-            Output.table(["SETTING", "VALUE"], rows)
-        }
-    }
-
-    struct Off: ParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Switch a push service off; its keys and settings stay.")
-        @OptionGroup var connection: ServerOptions
-        @Argument(help: "The project's id.") var id: String
-        @Argument(help: "The push service: web.") var service = "web"
-
-        func validate() throws {
-            guard service == "web" else {
-                throw ValidationError("The push service must be web, not \(service).")
-            }
-        }
-
-        func run() throws {
-            let answer = try connection.call(.DELETE, "/admin/projects/\(id.segment)/push/web").object
-            if connection.json { try Output.json(answer) } else { print("web off") }
         }
     }
 }

@@ -1,0 +1,91 @@
+import Credentials
+import FCMAPI
+import Journal
+import Model
+
+// Each project's settings for one push service are one sealed setting, under the project's number. A former
+// build passes over the settings that it does not know and leaves them as they are.
+
+/// The push services with settings of their own, by the beginning of the setting's key.
+private enum PushSetting: String, CaseIterable {
+    case web = "web-push:"
+    case apns = "apns-push:"
+    case relay = "fcm-relay:"
+
+    init?(_ key: String) {
+        guard let found = PushSetting.allCases.first(where: { key.hasPrefix($0.rawValue) }) else {
+            return nil
+        }
+        self = found
+    }
+
+    func key(_ project: ProjectNumber) -> String { "\(rawValue)\(project.rawValue)" }
+
+    func project(_ key: String) throws -> ProjectNumber {
+        guard let number = UInt32(key.dropFirst(rawValue.count)), number < ProjectNumber.limit else {
+            throw EngineError.refused("the setting \(key) is from a newer tidecast, or damaged")
+        }
+        return ProjectNumber(number)
+    }
+}
+
+extension Catalog {
+    static func isPush(_ key: String) -> Bool { PushSetting(key) != nil }
+}
+
+extension Catalog.Contents {
+    /// Whether the opened entry was a project's settings for a push service.
+    mutating func readPush(_ entry: CatalogEntry) throws -> Bool {
+        guard let setting = PushSetting(entry.key) else { return false }
+        let project = try setting.project(entry.key)
+        switch setting {
+        case .web: webPush[project] = try WebPushSettings(decoding: entry.value)
+        case .apns: apns[project] = try APNsSettings(decoding: entry.value)
+        case .relay: relays[project] = try RelaySettings(decoding: entry.value)
+        }
+        return true
+    }
+
+    /// Leaves out the settings of projects that a former build has deleted. No later project gets a number
+    /// again.
+    mutating func mergePush() {
+        let known = directory.byNumber
+        webPush = webPush.filter { known[$0.key] != nil }
+        apns = apns.filter { known[$0.key] != nil }
+        relays = relays.filter { known[$0.key] != nil }
+        for (project, settings) in webPush { directory.webPush[project] = WebPushProject(settings) }
+    }
+}
+
+extension CatalogDraft {
+    package mutating func put(_ settings: WebPushSettings, of project: ProjectNumber) throws {
+        try write(.web, settings.encoded, of: project)
+        contents.webPush[project] = settings
+        contents.directory.webPush[project] = WebPushProject(settings)
+    }
+
+    package mutating func put(_ settings: APNsSettings, of project: ProjectNumber) throws {
+        try write(.apns, settings.encoded, of: project)
+        contents.apns[project] = settings
+    }
+
+    package mutating func put(_ settings: RelaySettings, of project: ProjectNumber) throws {
+        try write(.relay, settings.encoded, of: project)
+        contents.relays[project] = settings
+    }
+
+    private mutating func write(_ setting: PushSetting, _ value: [UInt8], of project: ProjectNumber) throws {
+        let key = setting.key(project)
+        writes.put(.setting, key: key, value: try contents.vault.seal(value, .setting, row: key))
+    }
+
+    mutating func removePush(_ project: ProjectNumber) {
+        if contents.webPush.removeValue(forKey: project) != nil { remove(.web, of: project) }
+        if contents.apns.removeValue(forKey: project) != nil { remove(.apns, of: project) }
+        if contents.relays.removeValue(forKey: project) != nil { remove(.relay, of: project) }
+    }
+
+    private mutating func remove(_ setting: PushSetting, of project: ProjectNumber) {
+        writes.remove(.setting, key: setting.key(project))
+    }
+}

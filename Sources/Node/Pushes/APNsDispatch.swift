@@ -1,0 +1,151 @@
+import APNsClient
+import Logging
+import Model
+import NodeCore
+import PushMessages
+import Synchronization
+
+/// A node's way to Apple's push service: one client for all loops. The answers go back to the loops'
+/// mailboxes.
+///
+/// The client begins with the first message, so a node without devices of Apple's has no thread for them.
+final class APNsDispatch: Sendable {
+    /// A message on its way.
+    struct Message: Sendable {
+        var ticket: PushTicket
+        var sender: APNsSender
+        var content: APNsMessage
+        var address: APNsAddress
+        /// When the device last told its token.
+        var registered: WallTime
+        var isOwner: @Sendable () -> Bool
+        /// The token with which the message left.
+        var token = ""
+        /// Whether Apple has found the token of this message too old already.
+        var isSecond = false
+    }
+    private struct State {
+        var client: APNsClient?
+        var isStopped = false
+        var last: UInt64 = 0
+        var underWay: [UInt64: Message] = [:]
+    }
+    private let state = Mutex(State())
+    private let dispatch: PushDispatch
+
+    init(_ dispatch: PushDispatch) { self.dispatch = dispatch }
+
+    func send(_ message: Message) {
+        let begun: (client: APNsClient, number: UInt64)? = state.withLock { state in
+            guard !state.isStopped else { return nil }
+            let client = state.client ?? makeClient()
+            state.client = client
+            state.last += 1
+            state.underWay[state.last] = message
+            return (client, state.last)
+        }
+        guard let (client, number) = begun else {
+            return dispatch.post(.unsent("the node ends"), message.ticket)
+        }
+        client.submit([request(message, number)])
+    }
+
+    private func request(_ message: Message, _ number: UInt64) -> APNsRequest {
+        APNsRequest(
+            number: number, pool: message.sender.pool, path: message.content.path(to: message.address),
+            prepare: { [weak self] in
+                guard message.isOwner() else { throw LostOwnership() }
+                let token = try message.sender.tokens.authorization()
+                self?.state.withLock { $0.underWay[number]?.token = token }
+                let content = message.content
+                let id = APNsMessage.id(message: content.messageID, token: message.address.token)
+                return (content.fields(to: message.address, authorization: token, id: id), content.payload)
+            })
+    }
+
+    private func makeClient() -> APNsClient {
+        APNsClient(
+            onAnswer: { [weak self] answers in self?.take(answers) },
+            onNews: { [weak self] pool, news in self?.tell(news, of: pool) })
+    }
+
+    /// Closes the connections of pools whose keys are in use no more.
+    func retire(_ pools: [APNsPool]) {
+        let client = state.withLock { $0.client }
+        for pool in pools { client?.renew(pool) }
+    }
+
+    /// Ends the client's thread. Messages that are not answered stay in the journal.
+    func stop() {
+        let client = state.withLock { state in
+            state.isStopped = true
+            defer { state.client = nil }
+            return state.client
+        }
+        client?.stop()
+    }
+
+    // MARK: Answers
+
+    private func take(_ answers: [APNsResponse]) {
+        for answer in answers {
+            guard let message = state.withLock({ $0.underWay.removeValue(forKey: answer.number) }) else {
+                continue
+            }
+            let ticket = message.ticket
+            switch answer.result {
+            case .answered(let status, let fields, let body):
+                let verdict = APNsAnswer.verdict(
+                    status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
+                    registered: message.registered, now: Clock.now().wall)
+                answered(message, verdict, on: answer.connection)
+            case .notPrepared(let reason):
+                dispatch.notices.tell(.unsent(reason), ticket)
+                dispatch.post(.unsent(reason), ticket)
+            case .notSent(let reason), .failed(let reason):
+                dispatch.notices.unreached(reason, .apns, ticket.host)
+                dispatch.post(.transient(retryAfterSeconds: nil), ticket)
+            }
+        }
+    }
+
+    private func answered(
+        _ message: Message, _ verdict: APNsAnswer.Verdict, on connection: APNsConnectionID?
+    ) {
+        let ticket = message.ticket
+        let reason = verdict.reason ?? "no reason"
+        switch verdict.remedy {
+        case .newConnection:
+            state.withLock { $0.client }?.renew(message.sender.pool, connection: connection)
+        case .newToken:
+            if !message.isSecond, message.sender.tokens.expired(message.token) {
+                var message = message
+                message.isSecond = true
+                return send(message)
+            }
+            dispatch.notices.alarm(.clock, ticket, reason)
+        case .formerToken: message.sender.tokens.changedTooOften(message.token)
+        case .otherEnvironment, nil: break
+        }
+        var outcome = verdict.outcome
+        if outcome == .gone, !message.content.isAbout(message.address) {
+            outcome = .refusedContent("Apple: \(reason), for a token or topic of the message's own")
+        } else if let alarm = verdict.alarm {
+            dispatch.notices.alarm(alarm, ticket, reason)
+        }
+        dispatch.notices.tell(outcome, ticket)
+        dispatch.post(outcome, ticket)
+    }
+
+    private func tell(_ news: APNsNews, of pool: APNsPool) {
+        let host = "\(pool.host):\(pool.port)"
+        switch news {
+        case .connected: break
+        case .unreachable(let reason): dispatch.notices.unreached(reason, .apns, host)
+        case .broke(let reason):
+            dispatch.notices.note("a connection to Apple's push service broke", host, reason)
+        case .goAway(let reason):
+            dispatch.notices.note("Apple's push service ends a connection", host, reason ?? "no reason")
+        }
+    }
+}

@@ -1,0 +1,95 @@
+import Logging
+import Model
+import Ownership
+import PushMessages
+import Synchronization
+
+/// What operators hear of push services: lines in the log, and counters.
+final class PushNotices: Sendable {
+    private struct Missing: Hashable {
+        var project: ProjectNumber
+        var kind: Transport.Kind
+    }
+    /// How often the log tells of a project without settings, in nanoseconds, and of how many projects.
+    private static let missingEvery: TimeSpan = .seconds(3600)
+    private static let missingMax = 4096
+
+    private let log: Logger
+    private let counters: PushCounters
+    private let told = Mutex(LogLimit<String>())
+    private let missing = Mutex<[Missing: MonotonicTime]>([:])
+
+    init(_ log: Logger, _ counters: PushCounters) {
+        self.log = log
+        self.counters = counters
+    }
+
+    func tell(_ outcome: PushOutcome, _ ticket: PushTicket) {
+        let (kind, host) = (ticket.kind, ticket.host)
+        switch outcome {
+        case .credentials(let reason):
+            warn("a push service refuses the project's key", kind, host, reason)
+        case .refusedContent(let reason): warn("a push service refuses a message", kind, host, reason)
+        case .unsent(let reason): warn("a message for a push service was not made", kind, host, reason)
+        case .overQuota: warn("a push service takes no more of a project for now", kind, host, "quota")
+        case .accepted, .gone, .throttled, .transient: break
+        }
+    }
+
+    func unreached(_ reason: String, _ kind: Transport.Kind, _ host: String) {
+        warn("a push service was not reached", kind, host, reason)
+    }
+
+    func alarm(_ alarm: PushAlarm, _ ticket: PushTicket, _ reason: String) {
+        counters.note(alarm, of: ticket.kind)
+        let line: Logger.Message =
+            switch alarm {
+            case .wrongTarget:
+                "a device's token is not of this app, environment or project: look at the settings"
+            case .clock: "a push service finds a new token too old or too new: look at the clock"
+            case .ownMistake: "a push service names a mistake of this server"
+            }
+        warn(line, ticket.kind, ticket.host, reason)
+    }
+
+    /// A project's devices have addresses at a service for which the project has no settings. Their messages
+    /// wait, so one line an hour is enough.
+    func noSettings(_ project: ProjectNumber, _ kind: Transport.Kind, _ reason: String) {
+        let (key, now) = (Missing(project: project, kind: kind), Clock.monotonic())
+        let isNews = missing.withLock { missing in
+            if let last = missing[key], now.since(last) < PushNotices.missingEvery { return false }
+            if missing.count >= PushNotices.missingMax { missing.removeAll() }
+            missing[key] = now
+            return true
+        }
+        guard isNews else { return }
+        log.notice(
+            "messages wait for a push service that the project does not use",
+            metadata: [
+                "service": "\(kind.word)", "project": "\(project.rawValue)", "reason": "\(reason)",
+            ])
+    }
+
+    /// One line a minute for each host and kind: a fan-out fails for many devices at once.
+    private func warn(_ line: Logger.Message, _ kind: Transport.Kind, _ host: String, _ reason: String) {
+        let withheld = told.withLock { $0.pass("\(line) \(kind.word) \(host)", now: Clock.monotonic()) }
+        guard let withheld else { return }
+        log.warning(
+            line,
+            metadata: [
+                "service": "\(kind.word)", "host": "\(host)", "reason": "\(reason)",
+                "withheld": "\(withheld)",
+            ])
+    }
+
+    func error(_ line: Logger.Message, _ reason: String) {
+        log.error(line, metadata: ["reason": "\(reason)"])
+    }
+
+    func note(_ line: Logger.Message, _ host: String, _ reason: String) {
+        let withheld = told.withLock { $0.pass("\(line) \(host)", now: Clock.monotonic()) }
+        guard let withheld else { return }
+        log.notice(
+            line, metadata: ["host": "\(host)", "reason": "\(reason)", "withheld": "\(withheld)"])
+    }
+}

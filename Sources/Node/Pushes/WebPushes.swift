@@ -1,0 +1,82 @@
+import FCMAPI
+import Model
+import NodeCore
+import Partitions
+import PushClient
+import PushMessages
+
+/// What a loop makes of its sender's messages for Web Push: the text for the service, the fields, and the
+/// request.
+///
+/// Confined to one loop. Encryption runs on the client's thread.
+struct WebPushes {
+    private struct TokenKey: Hashable {
+        var publicKey: [UInt8]
+        var subject: String
+        var origin: String
+    }
+    private static let tokensMax = 4096
+
+    /// The newest message that was composed: a fan-out sends one message to many devices.
+    private var last = LastComposed<WebPushMessage>()
+    /// A service gets the same token for hours, since some count new tokens.
+    private var tokens: [TokenKey: (text: String, expires: Int64)] = [:]
+
+    /// The request for a message, or the outcome where the message cannot go.
+    ///
+    /// - Parameter isOwner: whether no other node can own the message's partition; asked again just before
+    ///   the request leaves.
+    mutating func request(
+        _ request: PushSend, by senders: WebPushSenders, _ composer: PushComposer, now: Instant,
+        isOwner: @escaping @Sendable () -> Bool
+    ) throws(PushRefusal) -> (request: PushHTTPRequest, host: String) {
+        let job = request.job
+        guard let address = WebAddress(packed: job.transport.address) else { throw .unknownAddress }
+        guard let sender = senders.sender(job.project, key: address.keyID) else {
+            throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
+        }
+        let end = try job.end(now)
+        do {
+            let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
+            let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)
+            let token = try token(of: sender.vapid, origin: endpoint.origin, now: now.wall)
+            let message = try last.message(of: job) { (event) throws(PushContentError) in
+                try composer.web(event, project: job.project)
+            }
+            let fields = message.fields(
+                to: endpoint, authorization: token,
+                ttlSeconds: min(job.secondsLeft(now.wall), message.ttlSeconds))
+            let policy = sender.policy
+            let made = PushHTTPRequest(
+                number: request.number, url: endpoint.url,
+                caPEM: sender.authority.map { String(decoding: $0, as: UTF8.self) },
+                mayDial: { policy.mayDial($0, for: endpoint) },
+                prepare: {
+                    guard isOwner() else { throw LostOwnership() }
+                    if let end, end <= Clock.monotonic() { throw TimeIsOver() }
+                    let body = try WebPushEncryption.encrypt(message.payload, to: keys)
+                    return (fields.map { ($0.name, $0.value) }, body)
+                })
+            return (made, endpoint.host)
+        } catch let error as PushContentError {
+            throw PushRefusal(.refusedContent("\(error)"))
+        } catch let error as PushEndpointError {
+            // The operator may list the service again.
+            throw PushRefusal(.credentials("the service is not allowed: \(error)"))
+        } catch {
+            throw PushRefusal(.unsent("\(error)"))
+        }
+    }
+
+    private mutating func token(
+        of vapid: VAPID, origin: String, now: WallTime
+    ) throws(PushCryptoError) -> String {
+        let name = TokenKey(publicKey: vapid.key.publicBytes, subject: vapid.subject, origin: origin)
+        let expires = VAPID.expiry(now)
+        if let known = tokens[name], known.expires == expires { return known.text }
+        if tokens.count >= WebPushes.tokensMax { tokens.removeAll() }
+        let text = try vapid.authorization(origin: origin, now: now)
+        tokens[name] = (text, expires)
+        return text
+    }
+}

@@ -1,0 +1,71 @@
+import Model
+
+/// The tokens with which a node speaks to Apple's push service for one key: one at a time, on all
+/// connections.
+///
+/// Apple wants a token that is neither older than an hour nor changed within 20 minutes. A token's time is a
+/// multiple of 40 minutes, so that all nodes change theirs at once. A machine without a clock.
+public struct APNsTokens: Sendable {
+    private struct Token {
+        var text: String
+        /// Seconds since 1970.
+        var issued: Int64
+    }
+    /// Seconds within which Apple allows no change, and after which the server lets no token count.
+    static let changeMin: Int64 = 1200
+    static let ageMax: Int64 = 3300
+
+    public let signer: APNsSigner
+    private var current: Token?
+    private var former: Token?
+    /// When a token was signed outside of the common times, because Apple had found the present one too old.
+    private var forced: Int64?
+    /// Whether Apple has said that the tokens change too often.
+    private var isFormerUsed = false
+
+    public init(_ signer: APNsSigner) { self.signer = signer }
+
+    /// The value of `authorization` for a request that leaves now.
+    public mutating func authorization(now: WallTime) throws(PushCryptoError) -> String {
+        if isFormerUsed, let former, age(former.issued, now) < APNsTokens.ageMax { return former.text }
+        isFormerUsed = false
+        let issued = wantedTime(now)
+        if let current, current.issued == issued { return current.text }
+        let next = Token(text: try signer.authorization(issuedAt: issued), issued: issued)
+        former = current
+        current = next
+        return next.text
+    }
+
+    private mutating func wantedTime(_ now: WallTime) -> Int64 {
+        let common = APNsSigner.issuedAt(now)
+        guard let forced else { return common }
+        if forced >= common || (0..<APNsTokens.changeMin).contains(age(forced, now)) { return forced }
+        self.forced = nil
+        return common
+    }
+
+    private func age(_ issued: Int64, _ now: WallTime) -> Int64 { now.milliseconds / 1000 - issued }
+
+    /// Apple says that this token is too old. True where the same message may go once more at once, with the
+    /// token of `authorization`; false where the token is young, so that a clock is wrong.
+    public mutating func expired(_ text: String, now: WallTime) -> Bool {
+        if isFormerUsed {
+            isFormerUsed = false
+            return true
+        }
+        guard let current, current.text == text else { return true }
+        guard age(current.issued, now) >= APNsTokens.changeMin else { return false }
+        forced = now.milliseconds / 1000 - APNsSigner.slackSeconds
+        return true
+    }
+
+    /// Apple says that the token changes too often: the former one is used again while it is young enough.
+    public mutating func changedTooOften(_ text: String, now: WallTime) {
+        guard let current, current.text == text, let former, age(former.issued, now) < APNsTokens.ageMax
+        else {
+            return
+        }
+        isFormerUsed = true
+    }
+}

@@ -1,0 +1,204 @@
+import ArgumentParser
+import CommandOutput
+import Foundation
+
+extension Project.Push {
+    struct APNs: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "apns",
+            abstract: "Give an app's key for Apple's push service, or switch the service on again.",
+            discussion: """
+                A project has one key for each app (bundle id) and each of Apple's environments. A key for \
+                the same app and environment replaces the former one. The server seals the key and never \
+                shows it. Without any option the command switches the service on again.
+                """)
+        @OptionGroup var connection: ServerOptions
+        @Argument(help: "The project's id.") var id: String
+        @Option(
+            name: .customLong("key"),
+            help: "The key's file as Apple gives it (AuthKey_….p8); others must not be able to read it.")
+        var keyFile: String?
+        @Option(help: "The key's id: 10 characters.") var keyId: String?
+        @Option(help: "The team's id: 10 characters.") var teamId: String?
+        @Option(help: "The app's bundle id.") var bundleId: String?
+        @Flag(help: "The key is for Apple's sandbox: apps that Xcode installs.") var sandbox = false
+        @Option(help: ArgumentHelp("A host in place of Apple's.", valueName: "host[:port]"))
+        var host: String?
+        @Option(
+            name: .customLong("push-ca"),
+            help: "That host's certificate authorities, PEM, at most 64 KiB; with --data also --ca.")
+        var authorityFile: String?
+
+        func run() throws {
+            var connection = connection
+            let unused = connection.takeUnusedAuthority()
+            if unused != nil, authorityFile != nil {
+                throw ValidationError("Give --push-ca or --ca, only one of them.")
+            }
+            var body: [String: Any] = [:]
+            if let keyFile { body["key"] = try Settings.privateText(in: keyFile) }
+            body["keyId"] = keyId
+            body["teamId"] = teamId
+            body["bundleId"] = bundleId
+            if sandbox { body["sandbox"] = true }
+            body["host"] = host
+            if let file = authorityFile ?? unused { body["ca"] = try PushFiles.certificates(in: file) }
+            let answer = try connection.call(
+                .POST, "/admin/projects/\(id.segment)/push/apns", body: body
+            ).object
+            if connection.json { return try Output.json(answer) }
+            print("apns on")
+        }
+    }
+
+    struct FCM: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "fcm",
+            abstract: "Relay to a Firebase project of your own, or change how.",
+            discussion: """
+                Devices that registered a token of that Firebase project get their messages through FCM. The \
+                server seals the service account's key and never shows it. What is not given stays as it is.
+                """)
+        @OptionGroup var connection: ServerOptions
+        @Argument(help: "The project's id.") var id: String
+        @Option(
+            name: .customLong("service-account"),
+            help: "The service account's file (JSON); others must not be able to read it.")
+        var accountFile: String?
+        @Option(help: ArgumentHelp("A service in place of Google's FCM.", valueName: "url"))
+        var endpoint: String?
+        @Flag(help: "Use Google's FCM.") var noEndpoint = false
+        @Option(
+            name: .customLong("push-ca"),
+            help: "The service's certificate authorities, PEM, at most 64 KiB; with --data also --ca.")
+        var authorityFile: String?
+        @Flag(name: .customLong("no-push-ca"), help: "Use the system's certificate authorities.")
+        var isWithoutAuthority = false
+
+        func validate() throws {
+            guard endpoint == nil || !noEndpoint else {
+                throw ValidationError("Give --endpoint or --no-endpoint, not both.")
+            }
+            guard authorityFile == nil || !isWithoutAuthority else {
+                throw ValidationError("Give --push-ca or --no-push-ca, not both.")
+            }
+        }
+
+        func run() throws {
+            var connection = connection
+            let unused = connection.takeUnusedAuthority()
+            if unused != nil, authorityFile != nil || isWithoutAuthority {
+                throw ValidationError("Give --push-ca, --no-push-ca or --ca, only one of them.")
+            }
+            var body: [String: Any] = [:]
+            if let accountFile { body["serviceAccount"] = try Settings.privateText(in: accountFile) }
+            body["endpoint"] = noEndpoint ? "" : endpoint
+            if let file = authorityFile ?? unused { body["ca"] = try PushFiles.certificates(in: file) }
+            if isWithoutAuthority { body["ca"] = "" }
+            let answer = try connection.call(
+                .POST, "/admin/projects/\(id.segment)/push/fcm", body: body
+            ).object
+            if connection.json { return try Output.json(answer) }
+            print("fcm on")
+        }
+    }
+
+    struct Status: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Show a project's push services.")
+        @OptionGroup var connection: ServerOptions
+        @Argument(help: "The project's id.") var id: String
+
+        func run() throws {
+            let answer = try connection.call(.GET, "/admin/projects/\(id.segment)/push").object
+            if connection.json { return try Output.json(answer) }
+            func service(_ name: String) -> [String: Any] { answer[name] as? [String: Any] ?? [:] }
+            Output.table(
+                ["SETTING", "VALUE"],
+                Self.web(service("web")) + Self.apns(service("apns")) + Self.fcm(service("fcm")))
+        }
+
+        private static func web(_ web: [String: Any]) -> [[String]] {
+            var rows = [["web", web["state"] as? String ?? "none"]]
+            if let subject = web["subject"] as? String { rows.append(["subject", subject]) }
+            for host in web["allowHosts"] as? [String] ?? [] { rows.append(["further push service", host]) }
+            if let authorities = web["authorities"] as? String {
+                rows.append(["certificate authorities", authorities])
+            }
+            for (place, key) in (web["keys"] as? [[String: Any]] ?? []).enumerated() {
+                let text = key["publicKey"] as? String ?? ""
+                rows.append([place == 0 ? "public key" : "former public key", text])
+            }
+            return rows
+        }
+
+        private static func apns(_ apns: [String: Any]) -> [[String]] {
+            var rows = [["apns", apns["state"] as? String ?? "none"]]
+            for key in apns["keys"] as? [[String: Any]] ?? [] {
+                func text(_ name: String) -> String { key[name] as? String ?? "" }
+                rows.append([
+                    "\(text("bundleId")), \(text("environment"))",
+                    "key \(text("keyId")) of team \(text("teamId")), \(text("host")), authorities:"
+                        + " \(text("authorities"))",
+                ])
+            }
+            return rows
+        }
+
+        private static func fcm(_ fcm: [String: Any]) -> [[String]] {
+            let names = [
+                ("projectId", "Firebase project"), ("clientEmail", "service account"), ("keyId", "key"),
+                ("endpoint", "endpoint"), ("tokenUri", "access tokens from"),
+                ("authorities", "certificate authorities"),
+            ]
+            return [["fcm", fcm["state"] as? String ?? "none"]]
+                + names.compactMap { name, shown in (fcm[name] as? String).map { [shown, $0] } }
+        }
+    }
+
+    struct Off: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Switch a push service off; its keys and settings stay.",
+            discussion: "With --bundle-id the command removes the key for one app, and the service stays on.")
+        @OptionGroup var connection: ServerOptions
+        @Argument(help: "The project's id.") var id: String
+        @Argument(help: "The push service: web, apns or fcm.") var service = "web"
+        @Option(help: "Remove the key for this app at Apple's push service.") var bundleId: String?
+        @Flag(help: "That key is the one for Apple's sandbox.") var sandbox = false
+
+        func validate() throws {
+            guard ["web", "apns", "fcm"].contains(service) else {
+                throw ValidationError("The push service must be web, apns or fcm, not \(service).")
+            }
+            guard bundleId == nil || service == "apns" else {
+                throw ValidationError("--bundle-id is for apns.")
+            }
+            guard !sandbox || bundleId != nil else {
+                throw ValidationError("--sandbox goes with --bundle-id.")
+            }
+        }
+
+        func run() throws {
+            var path = "/admin/projects/\(id.segment)/push/\(service)"
+            if let bundleId { path += "/\(sandbox ? "sandbox" : "production")/\(bundleId.segment)" }
+            let answer = try connection.call(.DELETE, path).object
+            if connection.json { return try Output.json(answer) }
+            print(bundleId.map { "the key for \($0) is removed" } ?? "\(service) off")
+        }
+    }
+}
+
+enum PushFiles {
+    /// The text of a file with certificates.
+    static func certificates(in path: String) throws -> String {
+        let file: FileHandle
+        do { file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path)) } catch {
+            throw ClientError("\(path) cannot be read: \(error.localizedDescription)")
+        }
+        // One byte more than the server takes, so that the server says why a longer file is refused.
+        let bytes = try file.read(upToCount: (64 << 10) + 1) ?? Data()
+        guard let text = String(data: bytes, encoding: .utf8), !text.isEmpty else {
+            throw ClientError("\(path) has no certificate in PEM")
+        }
+        return text
+    }
+}

@@ -1,0 +1,96 @@
+import Model
+import Testing
+
+@testable import Partitions
+
+/// Services as projects use them: whom a closed service holds up, and what changed settings free.
+@Suite("Push services of several projects")
+struct PushOriginTests {
+    private static let iPhone = Transport(
+        kind: .apns,
+        address: APNsAddress(isSandbox: false, bundleID: "org.example.app", token: [1, 2]).packed)
+
+    private func origin(_ project: UInt32, _ transport: Transport = iPhone) -> PushOrigin {
+        PushOrigin(ProjectNumber(project), transport)
+    }
+
+    @Test("apps of one project are judged one by one, devices of one app together, and projects apart")
+    func origins() {
+        func address(_ bundle: String, sandbox: Bool = false, token: UInt8 = 1) -> Transport {
+            Transport(
+                kind: .apns,
+                address: APNsAddress(isSandbox: sandbox, bundleID: bundle, token: [token]).packed)
+        }
+        #expect(origin(1, address("a")) == origin(1, address("a", token: 2)))
+        #expect(origin(1, address("a")) != origin(1, address("b")))
+        #expect(origin(1, address("a")) != origin(1, address("a", sandbox: true)))
+        #expect(origin(1, address("a")) != origin(2, address("a")))
+        let tokens = ["x", "y"].map { Transport(kind: .fcm, address: FCMAddress(token: $0).packed) }
+        #expect(origin(1, tokens[0]) == origin(1, tokens[1]))
+        let order = [origin(1, tokens[0]), origin(2, address("a")), origin(2, address("b"))]
+        #expect(order.reversed().sorted() == order)
+    }
+
+    @Test("a service that is closed for one project parks no device of another")
+    func closedForOne() {
+        var table = PushTable()
+        for index in UInt32(1)...3 { table.want(index) }
+        _ = table.next()
+        table.close(origin(1), until: MonotonicTime(nanoseconds: .seconds(60)), parking: 1)
+        let passes = (table.mayPass(2, to: origin(1)), table.mayPass(3, to: origin(2)))
+        #expect(passes == (false, true) && table.state(2) == .parked)
+        #expect(table.brokenInvariant == nil)
+    }
+
+    @Test("changed settings free what waits in their project at once, and nothing else")
+    func reopened() {
+        var table = PushTable()
+        let later = MonotonicTime(nanoseconds: .seconds(60))
+        for index in UInt32(1)...5 { table.want(index) }
+        for _ in 1...5 { _ = table.next() }
+        table.close(origin(1), until: later, parking: 1)
+        table.close(origin(2), until: later, parking: 2)
+        table.wait(3, until: later)
+        table.wait(4, until: later)
+        table.setSending(
+            PushTable.Sending(index: 5, position: Position(1), origin: origin(1), generation: 1), number: 9)
+        table.reopen([ProjectNumber(1)]) { [1, 3, 5].contains($0) }
+        #expect(table.state(1) == .queued && table.state(3) == .queued)
+        #expect(table.state(2) == .parked && table.state(5) == .sending(number: 9))
+        guard case .waiting = table.state(4) else {
+            Issue.record("device 4 does not wait any more")
+            return
+        }
+        #expect(table.closed.keys.map(\.project) == [ProjectNumber(2)])
+        #expect(table.brokenInvariant == nil)
+        #expect(table.next() == 1 && table.next() == 3 && table.next() == nil)
+    }
+
+    @Test("devices that wait for a service without settings are pushed when the settings come")
+    func settingsCome() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 4 }
+        for _ in 0..<12 {
+            let (device, _) = try #require(harness.register(in: 1))
+            _ = harness.change(.subscribe, "news", [device])
+            _ = harness.request(.setTransport(device, by: .backend, Self.iPhone), of: device.partition)
+        }
+        harness.publish("a", to: "news")
+        for _ in 0..<20 {
+            for (partition, job) in harness.takeAllJobs() {
+                harness.answer(job, of: partition, .closed(for: .seconds(300)))
+            }
+        }
+        harness.send(.pushesChanged([ProjectNumber(99)]), to: PartitionID(1))
+        #expect(harness.takeAllJobs().isEmpty)
+        harness.send(.pushesChanged([PartitionHarness.project]), to: PartitionID(1))
+        var served = 0
+        while served < 12 {
+            let jobs = harness.takeAllJobs()
+            try #require(!jobs.isEmpty)
+            served += jobs.count
+            for (partition, job) in jobs { harness.answer(job, of: partition, .done) }
+        }
+        #expect(harness.partitions[1].pushes.closed.isEmpty)
+        #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
+    }
+}

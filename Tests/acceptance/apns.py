@@ -1,0 +1,294 @@
+"""Apple's push service from the registration to the phone: see apns.sh."""
+import os
+import re
+import secrets
+import shutil
+import time
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from system.apnsservice import APNsService
+from system.checks import check, wait
+from system.ports import free_port
+from system.process import Server, make_certificates, make_folder
+from system.shop import Shop
+
+DEVICES = 30
+APP, OTHER_APP, TEAM, OTHER_TEAM = "org.example.app", "org.example.other", "TEAM000001", "TEAM000002"
+
+
+class Phone:
+    """An app's installation with an address at Apple's push service."""
+
+    def __init__(self, shop, service, bundle=APP):
+        self.shop, self.service, self.bundle = shop, service, bundle
+        self.installation = shop.install()
+        self.renew()
+
+    def renew(self):
+        """The app tells a new token of Apple's, and gets the same registration."""
+        self.apns = secrets.token_hex(32)
+        self.token = self.shop.register(self.installation, ios={
+            "apns_token": self.apns.upper(), "apns_environment": "PROD", "bundle_id": self.bundle})
+        return self.token
+
+    @property
+    def device(self):
+        return self.service.device(self.apns)
+
+    def plan(self, *arguments, **named):
+        self.service.plan(self.apns, *arguments, **named)
+
+    def got(self, name):
+        """How often the phone got the message."""
+        return sum(message.get("gcm.message_id") == name for _, _, message, _ in self.device.accepted)
+
+    def send(self, **message):
+        status, name = self.shop.send(token=self.token, **message)
+        assert status == 200, name
+        return name
+
+    def wait_for(self, name, limit=60):
+        wait(lambda: self.got(name), f"the phone to get {name}", limit)
+
+    def is_gone(self):
+        status, error = self.shop.send(token=self.token, data={"to": "nobody"})
+        return status == 404 and error["details"][0]["errorCode"] == "UNREGISTERED"
+
+
+class Apple:
+    """The stand-in, and the keys that it knows."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        certificates = os.path.join(folder, "certificates")
+        make_certificates(certificates, "--name", "localhost")
+        self.authority = os.path.join(certificates, "ca.pem")
+        self.keys = {}
+        self.service = APNsService(os.path.join(certificates, "server.pem"),
+                                   os.path.join(certificates, "server.key"), free_port(), keys=self.keys)
+
+    def make_key(self, key_id, team, known=True):
+        """A file of a new key, as Apple gives it."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        if known:
+            self.keys[key_id] = (team, key.public_key())
+        path = os.path.join(self.folder, f"AuthKey_{key_id}.p8")
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        return path
+
+    def give(self, shop, key_id, team, bundle=APP, known=True):
+        """The operator gives the project a new key."""
+        file = self.make_key(key_id, team, known)
+        return shop.set_push("apns", "--key", file, "--key-id", key_id, "--team-id", team, "--bundle-id",
+                             bundle, "--host", f"localhost:{self.service.port}", "--ca", self.authority)
+
+
+def all_got(phones, name):
+    return all(phone.got(name) for phone in phones)
+
+
+def without_key(shop, phone):
+    """A project without a key: its messages wait, and the log says so once."""
+    names = [phone.send(data={"early": str(number)}) for number in range(3)]
+    wait(lambda: "does not use" in shop.server.log_text(), "a line about the missing key")
+    check(shop.server.log_text().count("does not use") == 1 and phone.device.requests == 0,
+          "messages wait for a project's first key, and the log says so once")
+    return names
+
+
+def fan_out(shop, phones):
+    name = shop.publish("news", notification={"title": "Hello", "body": "you"}, data={"k": "v"})
+    wait(lambda: all_got(phones, name), "all phones to have a message to their topic")
+    _, _, message, fields = phones[0].device.accepted[-1]
+    check(fields["apns-topic"] == APP and fields["apns-push-type"] == "alert"
+          and fields["apns-priority"] == "10", "an alert has its topic, type and priority")
+    check(fields["apns-collapse-id"] == name and re.fullmatch(r"[0-9a-f-]{36}", fields["apns-id"]),
+          "the message's id is the collapse id, and each push has an id of its own")
+    left = int(fields["apns-expiration"]) - time.time()
+    check(29 * 86400 < left < 31 * 86400, "without a header the message may wait 30 days")
+    check(message["aps"]["alert"] == {"title": "Hello", "body": "you"} and message["k"] == "v"
+          and message["from"] == "/topics/news", "the payload is what Firebase's SDK reads")
+    ids = {phone.device.accepted[-1][3]["apns-id"] for phone in phones}
+    check(len(ids) == len(phones), "no two pushes have one id")
+    name = phones[1].send(data={"silent": "1"})
+    phones[1].wait_for(name)
+    _, _, message, fields = phones[1].device.accepted[-1]
+    check(fields["apns-push-type"] == "background" and fields["apns-priority"] == "5"
+          and message["aps"] == {"content-available": 1}, "data alone wakes the app in the background")
+
+
+def activities(phone):
+    """A live activity has a token of its own, whose end is not the device's."""
+    token = secrets.token_hex(32)
+    apns = {"liveActivityToken": token, "payload": {"aps": {"event": "update", "content-state": {}}}}
+    phone.send(apns=apns)
+    activity = phone.service.device(token)
+    wait(lambda: activity.accepted, "the update of a live activity")
+    _, _, _, fields = activity.accepted[-1]
+    check(fields["apns-topic"] == f"{APP}.push-type.liveactivity"
+          and fields["apns-push-type"] == "liveactivity", "a live activity has its topic and its token")
+    phone.service.plan(token, 410, "Unregistered")
+    phone.send(apns=apns)
+    name = phone.send(data={"after": "the activity"})
+    phone.wait_for(name)
+    check(activity.requests == 2, "an activity that has ended does not end its device")
+
+
+def gone(shop, phone):
+    phone.plan(410, "Unregistered", timestamp=int((time.time() - 86400) * 1000), times=1)
+    name = phone.send(data={"old": "news"})
+    phone.wait_for(name)
+    check(phone.device.requests >= 2, "a 410 from before the registration does not end the token")
+    phone.plan(410, "Unregistered", timestamp=int(time.time() * 1000))
+    phone.send(data={"to": "nobody"})
+    wait(phone.is_gone, "the token to end")
+    check(True, "after a 410 the next send is answered UNREGISTERED")
+    former = phone.token
+    check(phone.renew() == former, "the app that registers again has its former registration")
+    name = shop.publish("news", data={"still": "subscribed"})
+    phone.wait_for(name)
+    check(True, "and its topics")
+
+
+def wrong_token(shop, phone):
+    alarms = shop.alarms("apns", "wrong_target")
+    phone.plan(400, "BadDeviceToken")
+    phone.send(data={"to": "nobody"})
+    wait(phone.is_gone, "the wrong token to end")
+    check(shop.alarms("apns", "wrong_target") == alarms + 1, "BadDeviceToken ends the token, with an alarm")
+    phone.renew()
+    phone.wait_for(phone.send(data={"new": "token"}))
+
+
+def troubles(phones):
+    """Answers after which a message comes again."""
+    for phone, plan in zip(phones, [(503, "ServiceUnavailable"), (500, "InternalServerError"),
+                                    (403, "UnrelatedKeyIdInToken")], strict=True):
+        phone.plan(*plan, times=1)
+        phone.wait_for(phone.send(data={"n": "1"}))
+        check(phone.device.requests >= 2, f"{plan[0]} {plan[1]}: the message comes again")
+    phone = phones[0]
+    phone.plan(413, "PayloadTooLarge", times=1)
+    name = phone.send(data={"n": "2"})
+    phone.wait_for(phone.send(data={"n": "3"}))
+    check(phone.got(name) == 0, "a message that Apple refuses is given up")
+    for act in ("refuse", "reset", "cut"):
+        phone.plan(act=act, times=1)
+        phone.wait_for(phone.send(data={"act": act}))
+        check(True, f"a stream that the service ends ({act}) is sent again")
+    phone.service.go_away("Shutdown")
+    phone.wait_for(phone.send(data={"after": "GOAWAY"}))
+    check(True, "after GOAWAY messages go on another connection")
+
+
+def refused_key(shop, apple, phones):
+    """Apple refuses the key; all messages wait, and go as soon as there is a new key."""
+    apple.keys.clear()
+    names = [shop.publish("news", data={"held": str(number)}) for number in range(3)]
+    wait(lambda: shop.pushed("apns", "credentials") > 0, "Apple to refuse the key")
+    wait(lambda: "refuses the project's key" in shop.server.log_text(), "a line for the operator")
+    answer = apple.give(shop, "KEY0000002", TEAM)
+    check([key["keyId"] for key in answer["keys"]] == ["KEY0000002"], "a new key replaces the former one")
+    for name in names:
+        wait(lambda name=name: all_got(phones, name), "all messages that were held")
+    check(True, "messages that a refused key holds go as soon as there is another")
+
+
+def another_team(shop, apple, phones):
+    """Two apps of two teams have connections of their own."""
+    others = [Phone(shop, apple.service, OTHER_APP) for _ in range(5)]
+    shop.subscribe([phone.token for phone in others], "news")
+    name = shop.publish("news", data={"two": "teams"})
+    wait(lambda: all_got(phones, name), "the first app's phones")
+    check(all(phone.device.requests == 0 for phone in others), "an app without a key gets nothing, and holds up none")
+    apple.give(shop, "KEY0000003", OTHER_TEAM, OTHER_APP)
+    wait(lambda: all_got(others, name), "the second app's phones, with their key")
+    connections = [{accepted[1] for phone in some for accepted in phone.device.accepted}
+                   for some in (phones, others)]
+    check(not connections[0] & connections[1], "two teams share no connection")
+    status = shop.push_status()["apns"]
+    check([(key["bundleId"], key["teamId"]) for key in status["keys"]] == [(APP, TEAM), (OTHER_APP, OTHER_TEAM)]
+          and "PRIVATE" not in str(status), "the status shows both keys, without their secrets")
+    return others
+
+
+def throttled(phone, other):
+    phone.plan(429, "TooManyRequests", times=1)
+    name = phone.send(data={"later": "1"})
+    wait(lambda: phone.device.requests and not phone.device.plan, "429")
+    other.wait_for(other.send(data={"now": "1"}), 20)
+    check(phone.got(name) == 0, "a phone that Apple throttles holds up no other phone")
+    phone.wait_for(name, 120)
+    check(phone.got(name) == 1, "and gets its message later")
+
+
+def killed(shop, phones):
+    """The server dies with messages at Apple and in its journal."""
+    for phone in phones:
+        phone.plan(delay=3, times=1)
+    names = [shop.publish("news", data={"n": str(number)}) for number in range(5)]
+    wait(lambda: any(phone.got(names[0]) for phone in phones), "the first message at Apple")
+    shop.server.kill()
+    shop.server.start()
+    shop.server.wait_ready()
+    for name in names:
+        wait(lambda name=name: all_got(phones, name), "all messages after the server was killed", 120)
+    check(True, "messages that waited when the server was killed come after its start")
+    doubles = 0
+    for phone in phones:
+        tried = [(message["gcm.message_id"], fields["apns-collapse-id"], fields["apns-id"])
+                 for _, _, message, fields in phone.device.accepted]
+        doubles += len(tried) - len(set(tried))
+        assert len({name for name, _, _ in tried}) == len(set(tried)), "a message came with two collapse ids"
+    check(True, f"{doubles} pushes came again, each with the ids of the first")
+
+
+def everything(shop, apple):
+    service = apple.service
+    phone = Phone(shop, service)
+    early = without_key(shop, phone)
+    apple.give(shop, "KEY0000001", TEAM)
+    for name in early:
+        phone.wait_for(name)
+    check([message["early"] for _, _, message, _ in phone.device.accepted] == ["0", "1", "2"],
+          "what has waited for the key comes in order")
+    phones = [phone] + [Phone(shop, service) for _ in range(DEVICES - 1)]
+    shown = shop.device(phone.token)
+    check(shown["platform"] == "IOS" and shown["transports"][0]["bundleId"] == APP
+          and phone.apns not in str(shown).lower(), "the device shows its app, not its token")
+    shop.subscribe([phone.token for phone in phones], "news")
+    fan_out(shop, phones)
+    activities(phones[2])
+    gone(shop, phones[3])
+    wrong_token(shop, phones[4])
+    troubles(phones[5:8])
+    refused_key(shop, apple, phones[:20])
+    others = another_team(shop, apple, phones[:20])
+    killed(shop, phones[:10] + others)
+    throttled(phones[20], phones[21])
+    tokens = {what["fields"]["authorization"] for what in service.seen if what.get("status") == 200}
+    keys = 4  # The second team's, the first team's two, and the one of the server's second life.
+    check(len(tokens) <= 2 * keys, f"{len(tokens)} tokens for all messages, one for each key and 40 minutes")
+    check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
+    check(not service.advice, f"and the client followed Apple's advice: {service.advice[:3]}")
+    log = shop.server.log_text()
+    check("PRIVATE" not in log and "bearer ey" not in log and phones[0].apns not in log, "the log has no secret")
+
+
+def main():
+    folder = make_folder()
+    try:
+        apple = Apple(folder)
+        server = Server(folder)
+        server.start()
+        server.wait_ready()
+        everything(Shop(server), apple)
+        server.end()
+        apple.service.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+main()

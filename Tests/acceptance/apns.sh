@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Messages for iPhones: devices register as Firebase's iOS SDK does, and a strict stand-in for Apple's push service takes what
+# the server sends. The service forgets devices, refuses, throttles and fails, ends connections, and refuses the key until the
+# operator gives another; and the server is killed with messages waiting. Each device gets each message, again only with the same
+# apns-collapse-id.
+. "$(dirname "$0")/common.sh"
+venv=$root/.build/push-venv
+if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
+if ! "$venv/bin/python" -c 'import cryptography, h2' 2> /dev/null; then
+  "$venv/bin/pip" install -q cryptography h2==4.4.1
+fi
+"$venv/bin/python" "$here/apns.py"
