@@ -54,6 +54,7 @@ extension Catalog.Contents {
         apns = apns.filter { known[$0.key] != nil }
         relays = relays.filter { known[$0.key] != nil }
         for (project, settings) in webPush { directory.webPush[project] = WebPushProject(settings) }
+        directory.otherPush = Set(apns.keys).union(relays.keys)
     }
 }
 
@@ -67,11 +68,13 @@ extension CatalogDraft {
     package mutating func put(_ settings: APNsSettings, of project: ProjectNumber) throws {
         try write(.apns, settings.encoded, of: project)
         contents.apns[project] = settings
+        contents.directory.otherPush.insert(project)
     }
 
     package mutating func put(_ settings: RelaySettings, of project: ProjectNumber) throws {
         try write(.relay, settings.encoded, of: project)
         contents.relays[project] = settings
+        contents.directory.otherPush.insert(project)
     }
 
     private mutating func write(_ setting: PushSetting, _ value: [UInt8], of project: ProjectNumber) throws {

@@ -1,5 +1,5 @@
-/// How long a message may wait on each way to a device, in whole seconds from when it was sent, 0...2,419,200.
-/// 0 is now or never.
+/// How long a message may wait on each way to a device, in whole seconds from when it was sent,
+/// 0...2,419,200. 0 is now or never.
 ///
 /// Each platform has its own time, as at FCM: `android.ttl`, the TTL header of Web Push and `apns-expiration`
 /// say nothing for each other (docs/decisions/0028).

@@ -52,8 +52,8 @@ public struct Checkers {
         public var waitingBytesMax = PartitionOptions(partitionCount: 1).waitingBytesMax
         /// Devices that push services reach alone. Nobody tells them of messages that were dropped.
         public var isSilent: (Int) -> Bool = { _ in false }
-        /// Devices that may have an address at the push service: their streams go on with a message as long as
-        /// the service would.
+        /// Devices that may have an address at the push service: their streams go on with a message as long
+        /// as the service would.
         public var isPushed: (Int) -> Bool = { _ in false }
         /// Whether a device has surely had an address from this time on.
         public var hasAddress: (_ device: Int, _ since: MonotonicTime) -> Bool = { _, _ in false }

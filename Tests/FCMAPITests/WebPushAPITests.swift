@@ -61,8 +61,11 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
             let message = "{\"topic\":\"a\",\(rest)}"
             #expect(harness.send(message).sent?.message.times == times, "\(rest)")
             // Where no push service can be, one time is enough, and former builds read it.
-            let plain = APIHarness().send(message).sent?.message.times
+            let other = APIHarness()
+            let plain = other.send(message).sent?.message.times
             #expect(plain == TimesToLive(times.stream), "\(rest)")
+            other.api.directory.otherPush = [ProjectNumber(5)]
+            #expect(other.send(message).sent?.message.times == times, "\(rest)")
         }
     }
 

@@ -96,7 +96,7 @@ struct LogTwinTests {
             return TimesToLive(stream: some[0], web: some[1], apns: some[2], fcm: some[3])
         }
 
-        /// A device tells an address, a service says that one is gone, or an address ends.
+        /// A device tells an address, a service says that an address is gone, or an address ends.
         mutating func changeAddress() {
             let index = UInt32(dice.below(Int(next)))
             let kind = dice.one(of: Transport.Kind.allCases)

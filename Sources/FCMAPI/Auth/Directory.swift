@@ -93,8 +93,13 @@ public struct Directory: Sendable {
     /// Web Push of the projects that have it, also where an operator has switched it off.
     public var webPush: [ProjectNumber: WebPushProject] = [:]
 
+    /// Projects with settings for Apple's push service, or for a relay to FCM, also where these are off.
+    public var otherPush: Set<ProjectNumber> = []
+
     /// Whether push services may reach devices of the project: it has settings for one, which may be off.
-    public func hasPush(_ project: ProjectNumber) -> Bool { webPush[project] != nil }
+    public func hasPush(_ project: ProjectNumber) -> Bool {
+        webPush[project] != nil || otherPush.contains(project)
+    }
 
     public init() {}
 
@@ -113,6 +118,7 @@ public struct Directory: Sendable {
         accounts = accounts.filter { $0.value.project != project.number }
         plainEnds[project.number] = nil
         webPush[project.number] = nil
+        otherPush.remove(project.number)
     }
 
     public mutating func forget(_ name: String) {

@@ -20,7 +20,8 @@ struct DeliveryTerms {
 
 extension Platforms {
     /// The collapse key is that of the first platform that sets one: Android, then Apple, then the web. The
-    /// expiry of APNs and the TTL of web push are cut to FCM's four weeks; a longer TTL of Android is an error.
+    /// expiry of APNs and the TTL of web push are cut to FCM's four weeks; a longer TTL of Android is an
+    /// error.
     func terms(now: WallTime) throws(APIError) -> DeliveryTerms {
         var terms = DeliveryTerms()
         if let android {

@@ -3,7 +3,8 @@ import Model
 /// The push services that reach each device of a partition, and for each service the set of its devices.
 struct AddressTable: Equatable {
     private var stored: [UInt32: [StoredTransport]] = [:]
-    /// The devices with an address of each kind, or with the mark that one is gone. In the order of kinds.
+    /// The devices with an address of each kind, or with the mark that an address is gone. In the order of
+    /// kinds.
     let devices = Transport.Kind.allCases.map { _ in Bitmap() }
 
     static func == (left: AddressTable, right: AddressTable) -> Bool { left.stored == right.stored }

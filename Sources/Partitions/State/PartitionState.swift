@@ -32,7 +32,8 @@ struct PartitionState: ~Copyable {
     var overflowed: [UInt32: Loss] = [:]
     /// The push services that reach a device, by index; in the order of their kinds.
     var transports = AddressTable()
-    /// Whether a message came that does not end everywhere at once: snapshots then have a version of their own.
+    /// Whether a message came that does not end everywhere at once: snapshots then have a version of their
+    /// own.
     var hasSeveralEnds = false
     /// Whether the log keeps what a message takes out until its record is durable. False during `replay`.
     var castsShadows = false
