@@ -9,8 +9,8 @@ let settings: [SwiftSetting] = [
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
-/// For what the simulated clusters run: most of the time of all tests goes there. A debug build optimizes
-/// it, and keeps its laws, assertions and tests' access.
+/// For what the simulated clusters run, and other machines under random tests: most of the time of all tests
+/// goes there. A debug build optimizes it, and keeps its laws, assertions and tests' access.
 let simulated: [SwiftSetting] =
     settings + [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))]
 
@@ -115,7 +115,7 @@ let client: [Target] = [
 
 let shells: [Target] = [
     .floor("TLS", on: ["COpenSSL"] + nio()),
-    .floor("Listener", on: ["Model", "HTTPMessages"] + nio("NIOPosix")),
+    .floor("Listener", on: ["Model", "HTTPMessages", "Quotas"] + nio("NIOPosix")),
     .floor(
         "Edge",
         on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio("NIOPosix", "NIOHTTP1")),
@@ -125,7 +125,8 @@ let shells: [Target] = [
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
     .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
     .floor("PushClient", on: ["Model", "CCurl"]),
-    .floor("APNsClient", on: ["Model", "PushMessages", "CNghttp2", "TLS"] + nio("NIOPosix")),
+    .floor(
+        "APNsClient", on: ["Model", "PushMessages", "CNghttp2", "TLS"] + nio("NIOPosix"), settings: simulated),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
     .floor("CommandOutput"),
 ]

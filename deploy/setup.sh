@@ -5,9 +5,11 @@
 #   database/password      of the user `tidecast` in PostgreSQL; the file is PostgreSQL's
 #   node/engine            the database's URL with that password; the nodes'
 #   node/ca.pem peer.pem peer.key   mutual TLS between nodes
+#   node/secrets.key       the key under which the cluster's own keys are sealed in the database; the nodes'
 #   edge/edge.pem          the balancer's certificate and key, for the names in TIDECAST_NAMES
 #   edge/ca.pem            the authority of that certificate, which clients must trust; anybody's
 #
+# `setup seal` lets nodes seal keys with a secrets key that was made for a volume of a former version.
 # `setup edge` makes a new certificate of the balancer, by a new authority, for other names or when it runs out.
 set -euo pipefail
 umask 077
@@ -29,13 +31,29 @@ make_edge() {
   echo "setup: the balancer's certificate is for ${names[*]}"
 }
 
+write_secrets_key() {
+  cat > $root/node/secrets.new
+  chmod 0400 $root/node/secrets.new
+  chown $node:$node $root/node/secrets.new
+  mv $root/node/secrets.new $root/node/secrets.key
+}
+
 case ${1:-} in
   edge) make_edge; exit ;;
+  seal)
+    sed '/^plain$/d' $root/node/secrets.key | write_secrets_key
+    echo "setup: each node seals the cluster's own keys from its next start on"
+    exit ;;
   '') ;;
   *) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 if [ -e $root/made ]; then
+  if [ ! -e $root/node/secrets.key ]; then
+    # A volume of a former version. Nodes that do not have the key yet may still run: nothing is sealed before `plain` is gone.
+    { echo plain; tidecast secrets key -; } | write_secrets_key
+    echo "setup: made a secrets key, which seals nothing yet: see docs/compose.md"
+  fi
   echo "setup: the first start made all passwords and certificates"
   exit
 fi
@@ -48,10 +66,11 @@ printf 'postgres://tidecast:%s@%s\n' "$password" "${DATABASE:-db/tidecast}" > $r
 # One for all nodes, whose names are not known before they start; nothing more is signed.
 tidecast cert make --cluster --out $root/node > /dev/null
 rm $root/node/ca.key
+tidecast secrets key $root/node/secrets.key > /dev/null
 make_edge
 chmod 0400 $root/database/* $root/node/*
 chmod 0755 $root $root/database $root/node
 chown $database:$database $root/database/*
 chown $node:$node $root/node/*
 touch $root/made
-echo "setup: made the database's password and the nodes' certificates"
+echo "setup: made the database's password, the nodes' certificates and the secrets key"

@@ -1,15 +1,15 @@
 import Model
 
-/// The bounds of an `APNsClient`. Times are in nanoseconds.
+/// The bounds of an `APNsClient`.
 public struct APNsClientSettings: Hashable, Sendable {
     // MARK: Requests
 
     /// Requests that wait, of all pools together. Each further request is answered at once: not sent.
     public var waitingMax = 65_536
     /// How long after its submission a request may leave. Then it is answered: not sent.
-    public var waitMax: UInt64 = .seconds(30)
+    public var waitMax: TimeSpan = .seconds(30)
     /// How long the service may take to answer, from when the request leaves.
-    public var answerMax: UInt64 = .seconds(30)
+    public var answerMax: TimeSpan = .seconds(30)
     /// How often a request may leave, where the service refuses its streams.
     public var triesMax = 5
     /// Requests that are prepared between two turns of the event loop.
@@ -25,32 +25,32 @@ public struct APNsClientSettings: Hashable, Sendable {
     public var connectionsMax = 64
     public var connectingMax = 16
     /// How long a connection may take, with name and TLS.
-    public var connectMax: UInt64 = .seconds(10)
+    public var connectMax: TimeSpan = .seconds(10)
     /// A pool makes a further connection where a request has waited for so long, and all streams of its
     /// connections are taken.
-    public var loadWait: UInt64 = .milliseconds(500)
+    public var loadWait: TimeSpan = .milliseconds(500)
     /// The shortest time between two connections of a pool.
-    public var connectSpacing: UInt64 = .seconds(1)
+    public var connectSpacing: TimeSpan = .seconds(1)
     /// How long the pool waits after a connection that failed: a random time up to twice the former one,
     /// between these. Apple takes repeated opening and closing for an attack.
-    public var backoffMin: UInt64 = .seconds(1)
-    public var backoffMax: UInt64 = .seconds(300)
+    public var backoffMin: TimeSpan = .seconds(1)
+    public var backoffMax: TimeSpan = .seconds(300)
     /// A connection that ends before this age counts as failed.
-    public var stableAfter: UInt64 = .seconds(60)
+    public var stableAfter: TimeSpan = .seconds(60)
     /// How long a connection that refused a stream gets no new one, doubled while it goes on refusing, and at
     /// most.
-    public var refusedPauseMin: UInt64 = .milliseconds(100)
-    public var refusedPauseMax: UInt64 = .seconds(5)
+    public var refusedPauseMin: TimeSpan = .milliseconds(100)
+    public var refusedPauseMax: TimeSpan = .seconds(5)
     /// Requests in a row without an answer after which a connection is given up.
     public var unansweredMax = 3
     /// The client asks (PING) after so long without a byte from the service: while requests are under way,
     /// and while none is. 0 for never.
-    public var busyPing: UInt64 = .seconds(10)
-    public var idlePing: UInt64 = .seconds(600)
+    public var busyPing: TimeSpan = .seconds(10)
+    public var idlePing: TimeSpan = .seconds(600)
     /// How long the service may take until it sends anything after a PING. Then the connection is dead.
-    public var pingMax: UInt64 = .seconds(10)
+    public var pingMax: TimeSpan = .seconds(10)
     /// A connection without requests for this time is closed. Apple wants connections that stay for hours.
-    public var idleMax: UInt64 = .seconds(8 * 3600)
+    public var idleMax: TimeSpan = .seconds(8 * 3600)
 
     // MARK: Bytes
 

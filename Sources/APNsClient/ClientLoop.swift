@@ -189,7 +189,7 @@ final class ClientLoop {
     }
 
     private func cancel(_ ticket: ConnectionPools.Ticket, _ id: APNsConnectionID) {
-        let reason = "no answer within \(settings.answerMax / 1_000_000) ms"
+        let reason = "no answer within \(settings.answerMax.milliseconds) ms"
         if let (stream, end) = attempts[id]?.connection?.cancel(ticket, reason: reason) {
             closed(stream, end, on: id)
         } else {
@@ -203,7 +203,7 @@ final class ClientLoop {
         attempts[id] = Attempt()
         let tls: TLSContext
         do throws(TLSError) {
-            // A context of its own, so that a changed store of authorities counts from the next connection on.
+            // A context of its own: a changed store of authorities counts from the next connection on.
             tls = try TLSContext(authorityPEM: pool.caPEM, protocols: ["h2"])
         } catch {
             return fail(id, error.description)
@@ -211,7 +211,7 @@ final class ClientLoop {
         let bound = bound
         // The name is resolved for each connection: Apple spreads senders over its servers by names.
         ClientBootstrap(group: eventLoop)
-            .connectTimeout(.nanoseconds(Int64(clamping: settings.connectMax)))
+            .connectTimeout(.nanoseconds(Int64(clamping: settings.connectMax.nanoseconds)))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

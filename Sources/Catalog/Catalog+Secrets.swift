@@ -51,7 +51,7 @@ extension Catalog {
                 AuditEntry(time: now, author: author, action: "secrets.seal", subject: vault.description))
             if try engine.erasing({ try draft.commit() != nil }) { return count }
             guard let pause = tries.pause(using: &random) else { throw CatalogDraft.overtaken }
-            usleep(UInt32(clamping: pause / 1000))
+            usleep(UInt32(clamping: pause.microseconds))
         }
     }
 }

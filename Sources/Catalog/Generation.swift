@@ -80,7 +80,7 @@ package enum Generation {
             }
             if try look.settle(home, from: stored) { return look.standing }
             guard let pause = tries.pause(using: &random) else { throw CatalogDraft.overtaken }
-            usleep(UInt32(pause / 1000))
+            usleep(UInt32(pause.microseconds))
         }
     }
 

@@ -10,6 +10,7 @@ extension QuotaLimits {
         if let count = limits["fanouts"] { fanouts = UInt32(clamping: count) }
         if let count = limits["devicePerMinute"] { devicePerMinute = UInt32(clamping: count) }
         if let count = limits["devices"] { devices = count }
+        if let count = limits["topics"] { topics = count }
         if let count = limits["devicePerHour"] { devicePerHour = UInt32(clamping: count) }
     }
 
@@ -19,7 +20,7 @@ extension QuotaLimits {
             ("sendsPerMinute", sendsPerMinute), ("subscriptionsPerSecond", subscriptionChanges.perSecond),
             ("registrationsPerSecond", registrations.perSecond), ("fanouts", UInt64(fanouts)),
             ("devicePerMinute", UInt64(devicePerMinute)), ("devicePerHour", UInt64(devicePerHour)),
-            ("devices", devices),
+            ("devices", devices), ("topics", topics),
         ]
     }
 }

@@ -48,25 +48,33 @@ final class SharedBudget: Sendable {
 }
 
 /// Bytes of one kind in a single connection: bodies that are not whole, or answers that are not sent. The
-/// first 16 KiB are free, so that a usual request does not touch the shared budget. The rest comes from the
+/// first bytes are free, so that a usual request does not touch the shared budget. The rest comes from the
 /// shared budget in steps.
 struct ByteBudget {
     static let freeBytes = 16 << 10
     static let stepBytes = 64 << 10
+    /// The same for a connection that has one request at a time.
+    static let freeBytesOfOne = 4 << 10
+    static let stepBytesOfOne = 16 << 10
 
     private let shared: SharedBudget
     private let address: UInt64?
     private let bytesMax: Int
     private(set) var held = 0
     private let free: Int
+    private let step: Int
     private var granted: Int
 
-    init(_ shared: SharedBudget, for address: UInt64? = nil, bytesMax: Int) {
+    init(
+        _ shared: SharedBudget, for address: UInt64? = nil, bytesMax: Int, free: Int = freeBytes,
+        step: Int = stepBytes
+    ) {
         self.shared = shared
         self.address = address
         self.bytesMax = bytesMax
-        free = min(ByteBudget.freeBytes, bytesMax)
-        granted = free
+        self.free = min(free, bytesMax)
+        self.step = step
+        granted = self.free
     }
 
     /// Returns false, and takes nothing, where the bytes are too many for the connection or for all together.
@@ -81,8 +89,8 @@ struct ByteBudget {
     private mutating func takeMore(_ bytes: Int) -> Bool {
         let wanted = held + bytes
         guard wanted <= bytesMax else { return false }
-        let steps = (wanted - granted + ByteBudget.stepBytes - 1) / ByteBudget.stepBytes
-        let more = min(steps * ByteBudget.stepBytes, bytesMax - granted)
+        let steps = (wanted - granted + step - 1) / step
+        let more = min(steps * step, bytesMax - granted)
         guard shared.take(more, for: address) else { return false }
         granted += more
         held = wanted

@@ -9,8 +9,8 @@ public struct EdgeConfiguration: Sendable {
     public var headerFieldsMax = 100
     /// Bytes of a body that any request may have. The edge asks the handler only about longer bodies.
     public var smallBodyBytes = 4 << 10
-    /// Bytes of unfinished requests on one connection, and on all together. Bodies count, and over HTTP/2
-    /// also fields. Past either bound the edge answers a request 503.
+    /// Bytes of unfinished requests on one connection, and on all together: of bodies, and of the fields of
+    /// requests that wait for their body. Past either bound the edge answers a request 503.
     public var bodyBytesMax = 1 << 20
     public var bodyBytesOfAllMax = 256 << 20
     /// Bytes of unsent answers on one HTTP/2 connection, and on all together. At half of a connection's bound

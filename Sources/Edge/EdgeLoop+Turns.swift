@@ -1,4 +1,6 @@
 import HTTPMessages
+import Listener
+import Model
 import NIOCore
 
 // The turns of a loop: which of the waiting requests the loop begins next, and when.
@@ -17,16 +19,16 @@ enum NextTurn {
 }
 
 extension EdgeLoop {
-    /// Nanoseconds between two turns. NIO reads no socket while a task is due at once, so the next turn is a
+    /// The time between two turns. NIO reads no socket while a task is due at once, so the next turn is a
     /// timer and leaves time for reading.
-    private static let pause: UInt64 = 10_000
-    /// Nanoseconds. Where a timer fires later than this, other tasks may have kept the loop from reading
+    private static let pause: TimeSpan = .microseconds(10)
+    /// Where a timer fires later than this, other tasks may have kept the loop from reading
     /// sockets.
-    private static let lateness: UInt64 = 50_000
+    private static let lateness: TimeSpan = .microseconds(50)
     /// Paused connections of one share that the loop reads again after one turn.
     private static let resumedAtOnce = 4
 
-    private var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
+    private var now: MonotonicTime { MonotonicTime(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
 
     /// The request is whole. Handles it at once where no request waits and the turn has room; otherwise the
     /// request waits for its turn. Returns the request's share where too much of that share waits: the caller
@@ -84,7 +86,7 @@ extension EdgeLoop {
             counters.fairness.note(served.turns)
             // The connection may have ended while the request waited.
             guard served.item.isOpen else { continue }
-            let waited = now - min(now, served.since)
+            let waited = now.since(served.since)
             served.item.waited = waited
             if waited > queue.bounds.wait {
                 served.item.respond(EdgeAnswer.waitedTooLong)
@@ -112,18 +114,18 @@ extension EdgeLoop {
             after(EdgeLoop.pause, plans, isSecond: false)
         } else if let until = queue.heldUntil {
             plan(.later)
-            after(max(until - min(until, now), EdgeLoop.pause), plans, isSecond: true)
+            after(max(until.since(now), EdgeLoop.pause), plans, isSecond: true)
         } else {
             plan(.none)
         }
     }
 
-    /// Runs the planned turn after `nanoseconds`. Tasks that are due at once run first, and may take so long
+    /// Runs the planned turn after `length`. Tasks that are due at once run first, and may take so long
     /// that the timer is due before the loop has read a socket. Then the loop waits once more.
-    private func after(_ nanoseconds: UInt64, _ plan: UInt64, isSecond: Bool) {
-        let due = now + nanoseconds
-        eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: nanoseconds))) {
-            if !isSecond, self.now > due + EdgeLoop.lateness {
+    private func after(_ length: TimeSpan, _ plan: UInt64, isSecond: Bool) {
+        let late = now.advanced(by: length + EdgeLoop.lateness)
+        eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(length)) {
+            if !isSecond, self.now > late {
                 self.after(EdgeLoop.pause, plan, isSecond: true)
             } else {
                 self.serve(plan)

@@ -36,7 +36,9 @@ extension FairQueue {
             if line.waiting.isEmpty, line.deficit != 0 || line.isVisited {
                 return "a line saves up while nothing waits in it"
             }
-            if line.waiting.isEmpty, line.owesUntil == 0 { return "an empty line that owes nothing is kept" }
+            if line.waiting.isEmpty, line.owesUntil == .zero {
+                return "an empty line that owes nothing is kept"
+            }
             if !(0...(bounds.lineMax + bounds.quantum)).contains(line.deficit) {
                 return "a line has spent what it was not given"
             }

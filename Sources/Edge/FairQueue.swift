@@ -26,8 +26,8 @@ struct FairQueue<Item> {
         /// turn has more work, because the work of one turn goes into one commit.
         var turn = 1 << 20
         var turnAlone = 4 << 20
-        /// Nanoseconds until a share counts as alone again, after requests of another share waited too.
-        var alone: UInt64 = 1_000_000_000
+        /// The time until a share counts as alone again, after requests of another share waited too.
+        var alone: TimeSpan = .seconds(1)
         /// Work in one line, past which the loop stops reading the connections that add to the line. Past the
         /// second bound the queue refuses requests.
         var full = 8 << 20
@@ -36,15 +36,15 @@ struct FairQueue<Item> {
         /// quantum, past the second bound all requests. So long lines leave room for all others.
         var longMax = 96 << 20
         var allMax = 128 << 20
-        /// Nanoseconds that a line owes for each refusal, and once more for each `refusalBytes` of its body,
+        /// The time that a line owes for each refusal, and once more for each `refusalBytes` of its body,
         /// because the edge read them: 5,000 refusals a second with short bodies, 1,000 with the longest.
-        var refusal: UInt64 = 200_000
+        var refusal: TimeSpan = .microseconds(200)
         var refusalBytes = 16 << 10
-        /// Nanoseconds that a line may owe before the queue holds it.
-        var debt: UInt64 = 20_000_000
-        /// Nanoseconds for which a request may wait for its turn. Past them the edge answers 503: its client
+        /// The time that a line may owe before the queue holds it.
+        var debt: TimeSpan = .milliseconds(20)
+        /// How long a request may wait for its turn. After that the edge answers 503: its client
         /// has mostly given up.
-        var wait: UInt64 = 5_000_000_000
+        var wait: TimeSpan = .seconds(5)
         init() {}
     }
 
@@ -56,21 +56,21 @@ struct FairQueue<Item> {
     struct Served {
         var item: Item
         var turns: UInt64?
-        /// When the request came, in nanoseconds.
-        var since: UInt64
+        /// When the request came.
+        var since: MonotonicTime
     }
 
     final class Line {
         let share: UInt64
-        var waiting = CircularBuffer<(item: Item, cost: Int, turn: UInt64, since: UInt64)>()
+        var waiting = CircularBuffer<(item: Item, cost: Int, turn: UInt64, since: MonotonicTime)>()
         /// Work of the requests in this line.
         var work = 0
         /// Work that the line may still do before the next line's turn.
         var deficit = 0
         /// The line has its quantum for this turn, and the next line's turn has not come.
         var isVisited = false
-        /// Until when the line owes for refusals, in nanoseconds.
-        var owesUntil: UInt64 = 0
+        /// Until when the line owes for refusals.
+        var owesUntil = MonotonicTime.zero
         var isHeld = false
         /// The line was held, and has owed something since.
         var isPaced = false
@@ -88,8 +88,8 @@ struct FairQueue<Item> {
     private(set) var work = 0
     /// Work that this turn has done.
     private(set) var spent = 0
-    /// Until when the queue counts several shares, in nanoseconds.
-    private var sharedUntil: UInt64 = 0
+    /// Until when the queue counts several shares.
+    private var sharedUntil = MonotonicTime.zero
     private var turnMax: Int
     /// Turns that have begun.
     private(set) var turn: UInt64 = 0
@@ -119,9 +119,8 @@ struct FairQueue<Item> {
     /// another turn.
     mutating func endReading() { if count == 0 { spent = 0 } }
 
-    /// Puts a request into its share's line, unless too much waits. `now`: nanoseconds of a monotonic clock,
-    /// here and below.
-    mutating func add(_ item: Item, of share: UInt64, cost: Int, now: UInt64) -> Added {
+    /// Puts a request into its share's line, unless too much waits.
+    mutating func add(_ item: Item, of share: UInt64, cost: Int, now: MonotonicTime) -> Added {
         defer { checkInvariants() }
         let waiting = lines[share]?.work ?? 0
         let isShort = waiting == 0 || waiting + cost <= bounds.quantum
@@ -131,7 +130,9 @@ struct FairQueue<Item> {
             return .refused
         }
         let line = line(share)
-        if count > line.waiting.count { (sharedUntil, turnMax) = (now + bounds.alone, bounds.turn) }
+        if count > line.waiting.count {
+            (sharedUntil, turnMax) = (now.advanced(by: bounds.alone), bounds.turn)
+        }
         if line.waiting.isEmpty, !line.isHeld { ring.append(line) }
         line.waiting.append((item, cost, turn, now))
         line.work += cost
@@ -144,13 +145,14 @@ struct FairQueue<Item> {
     func hasRoom(_ share: UInt64) -> Bool { (lines[share]?.work ?? 0) <= bounds.full / 2 }
 
     /// Begins the next turn, and releases the held lines whose time has come.
-    mutating func beginTurn(now: UInt64) {
+    mutating func beginTurn(now: MonotonicTime) {
         defer { checkInvariants() }
         turn += 1
         spent = 0
         if now >= sharedUntil, ring.count <= 1 { turnMax = bounds.turnAlone }
         guard !held.isEmpty else { return }
-        let due = held.filter { $0.owesUntil <= now + bounds.debt / 2 }
+        let soon = now.advanced(by: bounds.debt / 2)
+        let due = held.filter { $0.owesUntil <= soon }
         guard !due.isEmpty else { return }
         held.removeAll { line in due.contains { $0 === line } }
         for line in due {
@@ -161,7 +163,7 @@ struct FairQueue<Item> {
     }
 
     /// The request to begin next; `nil` where the turn is over, or no line may go on.
-    mutating func next(now: UInt64) -> Served? {
+    mutating func next(now: MonotonicTime) -> Served? {
         defer { checkInvariants() }
         while let line = ring.first, let cost = line.waiting.first?.cost {
             guard spent < turnMax else {
@@ -182,7 +184,7 @@ struct FairQueue<Item> {
         return nil
     }
 
-    private mutating func take(from line: Line, now: UInt64) -> Served {
+    private mutating func take(from line: Line, now: MonotonicTime) -> Served {
         let (item, cost, began, since) = line.waiting.removeFirst()
         line.deficit -= cost
         line.work -= cost
@@ -198,7 +200,7 @@ struct FairQueue<Item> {
     }
 
     /// An empty line keeps its debt, and loses the work that it has not used.
-    private mutating func leave(_ line: Line, now: UInt64) {
+    private mutating func leave(_ line: Line, now: MonotonicTime) {
         line.deficit = 0
         line.isVisited = false
         if line.owesUntil <= now { lines[line.share] = nil }
@@ -212,12 +214,12 @@ struct FairQueue<Item> {
     }
 
     /// A request of the share was refused for a quota. `bodyBytes`: the length of its body.
-    mutating func noteRefused(_ share: UInt64, bodyBytes: Int = 0, now: UInt64) {
+    mutating func noteRefused(_ share: UInt64, bodyBytes: Int = 0, now: MonotonicTime) {
         defer { checkInvariants() }
         let line = line(share)
         let more = bounds.refusal * UInt64(max(0, bodyBytes)) / UInt64(bounds.refusalBytes)
-        line.owesUntil = max(line.owesUntil, now) + bounds.refusal + more
-        guard !line.isHeld, line.owesUntil - now > bounds.debt else { return }
+        line.owesUntil = max(line.owesUntil, now).advanced(by: bounds.refusal + more)
+        guard !line.isHeld, line.owesUntil.since(now) > bounds.debt else { return }
         line.isHeld = true
         line.isPaced = true
         line.deficit = 0
@@ -227,15 +229,17 @@ struct FairQueue<Item> {
         if let index = ring.firstIndex(where: { $0 === line }) { ring.remove(at: index) }
     }
 
-    private mutating func forgetDebts(now: UInt64) {
+    private mutating func forgetDebts(now: MonotonicTime) {
         lines = lines.filter { !$0.value.waiting.isEmpty || $0.value.isHeld || $0.value.owesUntil > now }
     }
 
     /// Whether a line that is not held has a request.
     var isReady: Bool { !ring.isEmpty }
 
-    /// When the first held line with a request may go on, in nanoseconds; `nil` where there is none.
-    var heldUntil: UInt64? {
-        held.lazy.filter { !$0.waiting.isEmpty }.map(\.owesUntil).min().map { $0 &- bounds.debt / 2 }
+    /// When the first held line with a request may go on; `nil` where there is none.
+    var heldUntil: MonotonicTime? {
+        held.lazy.filter { !$0.waiting.isEmpty }.map(\.owesUntil).min().map {
+            $0.rewound(by: bounds.debt / 2)
+        }
     }
 }

@@ -26,6 +26,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     /// Bytes that the request's body may have, and whether the handler has set them.
     private var bodyMax = 0
     private var isAdmitted = false
+    /// Bytes of the fields that count as a body's bytes do, because the request waits for its body.
+    private var fieldBytes = 0
     private var bodies: ByteBudget
     private var pending: PendingBytes
     private var streams: KeptBytes
@@ -47,7 +49,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         self.loop = loop
         deadlines = ConnectionDeadlines(loop.configuration, second: opened)
         let address = loop.budgets.key(of: client)
-        bodies = ByteBudget(loop.budgets.bodies, for: address, bytesMax: loop.configuration.bodyBytesMax)
+        bodies = ByteBudget(
+            loop.budgets.bodies, for: address, bytesMax: loop.configuration.bodyBytesMax,
+            free: ByteBudget.freeBytesOfOne, step: ByteBudget.stepBytesOfOne)
         pending = PendingBytes(loop.budgets.pending, for: address)
         streams = KeptBytes(loop.budgets.streams, for: address, bytesMax: loop.configuration.streamBytesMax)
         self.isSecure = isSecure
@@ -72,7 +76,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         case .end:
             isReceiving = false
             guard let responder = current, let request = request.take() else { return }
-            bodies.give(request.body.count)
+            giveBack(request)
             loop.counters.requests.add(1, ordering: .relaxed)
             waiting = request
             // NIO's pipelining handler passes one request at a time, so there is nothing to pause.
@@ -139,6 +143,10 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             return refuse(refusal, keeping: !hasBody)
         }
         self.request = request
+        if hasBody {
+            guard bodies.take(head.bytes) else { return refuse(EdgeAnswer.tooManyBodies) }
+            fieldBytes = head.bytes
+        }
         if head.expectsContinue || length > bodyMax {
             guard admit(request, length) else { return }
         }
@@ -158,7 +166,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
 
     /// Whether the body may have so many bytes. Where it may not, this function answers the request.
     private func admit(_ request: HTTPRequest, _ bytes: Int) -> Bool {
-        let admission: BodyAdmission = isAdmitted ? .upTo(bodyMax) : loop.handler.admit(request)
+        let admission: BodyAdmission = isAdmitted ? .upTo(bodyMax) : loop.handler.admit(request) { self.peer }
         switch admission.check(bytes) {
         case .upTo(let most):
             bodyMax = most
@@ -173,11 +181,16 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     /// Answers before the body is read. The connection then ends, unless `keeping`: the request has no body.
     private func refuse(_ response: HTTPResponse, keeping: Bool = false) {
         if !keeping { keepAlive = false }
-        if let request = request.take() { bodies.give(request.body.count) }
+        if let request = request.take() { giveBack(request) }
         isHandling = true
         current?.respond(response)
         isHandling = false
         writeHeld()
+    }
+
+    private func giveBack(_ request: HTTPRequest) {
+        bodies.give(fieldBytes + request.body.count)
+        fieldBytes = 0
     }
 
     func channelInactive(context: ChannelHandlerContext) { lose() }

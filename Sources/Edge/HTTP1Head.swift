@@ -13,6 +13,8 @@ struct HTTP1Head {
     /// The value of `content-length`; `Int.max` where the value is larger.
     private(set) var length: Int?
     private(set) var isChunked = false
+    /// Bytes of the fields as RFC 9113 §10.5.1 counts them: names, values, and 32 for each field.
+    let bytes: Int
     private(set) var expectsContinue = false
     /// The request asks for another protocol.
     private(set) var isUpgrade: Bool
@@ -21,13 +23,16 @@ struct HTTP1Head {
         request = HTTPRequest(method: HTTP1Head.method(head.method), target: Array(head.uri.utf8))
         isUpgrade = head.method == .CONNECT
         let isOld = head.version == .http1_0
-        var bytes = 0
+        bytes = head.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 32 }
+        if bytes > configuration.headerBytesMax || head.headers.count > configuration.headerFieldsMax {
+            throw Refusal(status: 431)
+        }
+        request.fields.reserve(bytes: bytes - 32 * head.headers.count, fields: head.headers.count)
         var hosts = 0
         var codings: [String] = []
         for (name, value) in head.headers {
             let lower = name.lowercased()
-            bytes += name.utf8.count + value.utf8.count + 32
-            request.fields.append(name: Array(lower.utf8), value: Array(value.utf8))
+            request.fields.append(name: lower.utf8, value: value.utf8)
             switch lower {
             case "host":
                 hosts += 1
@@ -38,9 +43,6 @@ struct HTTP1Head {
             case "upgrade": isUpgrade = true
             default: break
             }
-        }
-        if bytes > configuration.headerBytesMax || head.headers.count > configuration.headerFieldsMax {
-            throw Refusal(status: 431)
         }
         if let coding = codings.first {
             // One `chunked` and no other, never beside a length or in HTTP/1.0 (RFC 9112 §6.1, §6.3).

@@ -143,7 +143,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func admit(_ request: HTTPRequest) -> BodyAdmission {
         request.isSecure = isSecure
         request.client = client
-        return loop.handler.admit(request)
+        return loop.handler.admit(request) { self.peer }
     }
 
     func received(_ responder: Responder) {

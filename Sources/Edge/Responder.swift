@@ -1,4 +1,5 @@
 import HTTPMessages
+import Model
 
 /// A loop's handler of requests. The edge calls it on its loop only.
 public protocol RequestHandler: AnyObject {
@@ -10,7 +11,7 @@ public protocol RequestHandler: AnyObject {
     func handle(_ request: HTTPRequest, _ responder: Responder)
     /// The header block is whole. The body is longer than `smallBodyBytes`, or the client waits for
     /// `100 Continue`: may the body come?
-    func admit(_ request: HTTPRequest) -> BodyAdmission
+    func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission
     /// The client went away or gave up before an answer, or a streaming answer has ended. At most once for
     /// each responder.
     func cancelled(_ responder: Responder)
@@ -47,8 +48,8 @@ public final class Responder {
     /// Both are free for the handler's use.
     public var userTag: UInt64 = 0
     public var userNote: UInt64 = 0
-    /// Nanoseconds for which the whole request waited before the handler got it.
-    public internal(set) var waited: UInt64 = 0
+    /// How long the whole request waited before the handler got it.
+    public internal(set) var waited = TimeSpan.zero
     public internal(set) var isOpen = true
 
     /// The connection, until this responder is closed. Each connection closes all its responders when it

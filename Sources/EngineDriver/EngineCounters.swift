@@ -1,13 +1,12 @@
+import Model
 import Synchronization
 
 /// What an engine's thread has done since it began.
 public struct EngineCounters: Sendable, Hashable {
-    /// Upper bounds of the buckets of commit times in nanoseconds; the last bucket has none.
-    public static let timeBounds: [UInt64] = [
-        100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000,
-        100_000_000,
-        250_000_000, 500_000_000, 1_000_000_000, 2_500_000_000,
-    ]
+    /// Upper bounds of the buckets of commit times; the last bucket has none.
+    public static let timeBounds: [TimeSpan] =
+        [100, 250, 500].map(TimeSpan.microseconds)
+        + [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500].map(TimeSpan.milliseconds)
     /// Upper bounds of the buckets of rows in a batch; the last bucket has none.
     public static let batchBounds: [Int] = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
@@ -18,19 +17,19 @@ public struct EngineCounters: Sendable, Hashable {
     public var refused: UInt64 = 0
     public var unknown: UInt64 = 0
     public var jobs: UInt64 = 0
-    /// Sum of all commits' times in nanoseconds.
-    public var commitNanoseconds: UInt64 = 0
+    /// Sum of all commits' times.
+    public var commitTime = TimeSpan.zero
     public var commitTimes = [UInt64](repeating: 0, count: EngineCounters.timeBounds.count + 1)
     public var batchSizes = [UInt64](repeating: 0, count: EngineCounters.batchBounds.count + 1)
 
-    mutating func count(rows: Int, bytes: Int, nanoseconds: UInt64) {
+    mutating func count(rows: Int, bytes: Int, time: TimeSpan) {
         commits += 1
         self.rows += UInt64(rows)
         self.bytes += UInt64(bytes)
-        commitNanoseconds += nanoseconds
+        commitTime += time
         let times = EngineCounters.timeBounds
         let sizes = EngineCounters.batchBounds
-        commitTimes[times.firstIndex { nanoseconds <= $0 } ?? times.count] += 1
+        commitTimes[times.firstIndex { time <= $0 } ?? times.count] += 1
         batchSizes[sizes.firstIndex { rows <= $0 } ?? sizes.count] += 1
     }
 }
@@ -47,7 +46,7 @@ extension EngineCounters {
         refused += other.refused
         unknown += other.unknown
         jobs += other.jobs
-        commitNanoseconds += other.commitNanoseconds
+        commitTime += other.commitTime
         for (index, count) in other.commitTimes.enumerated() { commitTimes[index] += count }
         for (index, count) in other.batchSizes.enumerated() { batchSizes[index] += count }
     }

@@ -97,7 +97,7 @@ struct Worker: Sendable {
         case .resolved(let resolved): report(resolved, run.owners)
         case .closed(let partition):
             for then in run.closings.removeValue(forKey: partition) ?? [] { then() }
-        case .pause(let nanoseconds): usleep(UInt32(nanoseconds / 1000))
+        case .pause(let length): usleep(UInt32(length.microseconds))
         }
     }
 
@@ -110,7 +110,7 @@ struct Worker: Sendable {
         switch outcome {
         case .rows:
             let bytes = rows.reduce(0) { $0 + $1.payload.count }
-            tally.counters.withLock { $0.count(rows: rows.count, bytes: bytes, nanoseconds: time) }
+            tally.counters.withLock { $0.count(rows: rows.count, bytes: bytes, time: time) }
         case .refused: tally.counters.withLock { $0.refused += 1 }
         case .unknown: tally.counters.withLock { $0.unknown += 1 }
         }

@@ -41,8 +41,8 @@ public enum APIAction: Sendable {
     case makeProject(String)
     case node(NodeRequest)
     case admin(AdminRequest)
-    /// Development only: carry out the action after so many nanoseconds.
-    indirect case later(UInt64, APIAction)
+    /// Development only: carry out the action after this long.
+    indirect case later(TimeSpan, APIAction)
 }
 
 /// A device wants its messages.
@@ -151,12 +151,12 @@ public final class API {
         set { authenticator.signingKeys = newValue }
     }
     /// When the request that is being routed came.
-    public var moment = MonotonicTime(nanoseconds: 0)
+    public var moment = MonotonicTime.zero
     /// Why a quota surely refuses a send of the project; `nil` where that is not certain. Asked before the
     /// body is parsed, so that sends far beyond a project's quota cost the other projects almost nothing.
     public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
     /// The last routed request, where it was a refused attempt to act as an operator.
-    private var refusedOperator: RefusedOperator?
+    var refusedOperator: RefusedOperator?
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []

@@ -23,6 +23,13 @@ public struct HTTPFields: Sendable {
         fields.reserveCapacity(12)
     }
 
+    /// Makes room for fields whose names and values have so many bytes, and no more: an array that grows
+    /// takes up to twice as much.
+    public mutating func reserve(bytes: Int, fields: Int) {
+        self.bytes.reserveCapacity(bytes)
+        self.fields.reserveCapacity(fields)
+    }
+
     /// `name` must already be in lower case.
     public mutating func append(name: some Collection<UInt8>, value: some Collection<UInt8>) {
         let start = bytes.count

@@ -9,11 +9,11 @@ extension Appender {
         /// In order, without the rows that are in flight again.
         var rows: [Row] = []
         var tries: UInt64 = 0
-        var triedAt = MonotonicTime(nanoseconds: 0)
-        var due = MonotonicTime(nanoseconds: 0)
+        var triedAt = MonotonicTime.zero
+        var due = MonotonicTime.zero
 
         mutating func wasRefused(at now: MonotonicTime, _ options: JournalOptions) {
-            due = now.advanced(by: min(options.retryMax, options.retryMin << min(tries, 10)))
+            due = now.advanced(by: min(options.retryMax, options.retryMin.doubled(times: min(tries, 10))))
             tries += 1
             triedAt = now
         }

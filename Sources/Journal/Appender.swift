@@ -122,7 +122,7 @@ public struct Appender: Sendable {
     var closing: Set<PartitionID> = []
     /// Partitions whose records the engine refused. `waiting` holds no row of these partitions.
     var refused: [PartitionID: Refused] = [:]
-    var now = MonotonicTime(nanoseconds: 0)
+    var now = MonotonicTime.zero
     /// Whether the last batch held refused rows: they take turns with the rows in `waiting`.
     private var hasRetried = false
     private var batchCount: UInt64 = 0

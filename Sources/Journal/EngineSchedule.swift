@@ -21,8 +21,8 @@ public struct EngineSchedule<Job> {
         case resolved([Resolved])
         /// Nothing of the partition is in flight or in doubt any more.
         case closed(PartitionID)
-        /// Do nothing for this many nanoseconds.
-        case pause(UInt64)
+        /// Do nothing for this long.
+        case pause(TimeSpan)
     }
 
     private let options: JournalOptions
@@ -34,8 +34,8 @@ public struct EngineSchedule<Job> {
     private var mayRunLarge = false
     /// The round's append is done, or a look has failed. Settled records leave, then the round is over.
     private var hasAppended = false
-    private var now = MonotonicTime(nanoseconds: 0)
-    private var pause: UInt64 = 0
+    private var now = MonotonicTime.zero
+    private var pause = TimeSpan.zero
     /// How often in a row the answer of an append, or of a look, was lost.
     public private(set) var doubts: UInt64 = 0
 
@@ -105,8 +105,8 @@ public struct EngineSchedule<Job> {
 
     /// The round's next step; `nil` where it is over.
     public mutating func next() -> Step? {
-        if pause > 0 {
-            defer { pause = 0 }
+        if pause > .zero {
+            defer { pause = .zero }
             return .pause(pause)
         }
         if jobsLeft > 0, !jobs.isEmpty, !hasAppended {
@@ -165,7 +165,7 @@ public struct EngineSchedule<Job> {
         doubts += 1
     }
 
-    private func pause(after doubts: UInt64) -> UInt64 {
-        min(options.pauseMin << min(doubts, 10), options.pauseMax)
+    private func pause(after doubts: UInt64) -> TimeSpan {
+        min(options.pauseMin.doubled(times: min(doubts, 10)), options.pauseMax)
     }
 }

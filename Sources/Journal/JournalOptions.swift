@@ -10,17 +10,17 @@ public struct JournalOptions: Hashable, Sendable {
     /// rows are in.
     public var waitingRowsMax = 65_536
     public var waitingBytesMax = 256 << 20
-    /// Nanoseconds before refused rows are tried again, doubling from the first to the last.
-    public var retryMin: UInt64 = .milliseconds(50)
-    public var retryMax: UInt64 = .seconds(2)
+    /// How long refused rows wait before they are tried again, doubling from the first to the last.
+    public var retryMin: TimeSpan = .milliseconds(50)
+    public var retryMax: TimeSpan = .seconds(2)
     /// Where the engine has accepted other rows meanwhile, the next try comes this long after the last one.
-    public var retrySoon: UInt64 = .milliseconds(250)
+    public var retrySoon: TimeSpan = .milliseconds(250)
 
     /// Small jobs that run between two appends.
     public var jobsMax = 4
-    /// Nanoseconds to pause after a lost answer before the next try, doubling from the first to the last.
-    public var pauseMin: UInt64 = .milliseconds(10)
-    public var pauseMax: UInt64 = .milliseconds(500)
+    /// How long to pause after a lost answer before the next try, doubling from the first to the last.
+    public var pauseMin: TimeSpan = .milliseconds(10)
+    public var pauseMax: TimeSpan = .milliseconds(500)
 
     public init() {}
 }

@@ -1,5 +1,6 @@
 import HTTPMessages
 import Model
+import Quotas
 
 /// Decides which connections a server's listeners accept, and when the listeners pause. The gate does no I/O
 /// and reads no clock: its caller reports each connection and gives the time.
@@ -10,6 +11,9 @@ public struct ConnectionGate: Sendable {
         public var connectionsMax: Int
         /// Connections that an address may have; `nil` for no such bound. The server closes any further one.
         public var perAddressMax: Int?
+        /// New connections a second that an address may make, ten seconds' worth of them at once; `nil` for
+        /// no such bound. The server closes any further one.
+        public var perAddressSecond: Int?
         /// Whether the bound for an address also holds for this machine's own addresses: a balancer or a
         /// proxy may connect from them.
         public var countsLoopback: Bool
@@ -17,10 +21,11 @@ public struct ConnectionGate: Sendable {
         public var exempt: [AddressRange]
 
         public init(
-            connectionsMax: Int = .max, perAddressMax: Int? = nil, countsLoopback: Bool = false,
-            exempt: [AddressRange] = []
+            connectionsMax: Int = .max, perAddressMax: Int? = nil, perAddressSecond: Int? = nil,
+            countsLoopback: Bool = false, exempt: [AddressRange] = []
         ) {
             self.exempt = exempt
+            self.perAddressSecond = perAddressSecond
             self.connectionsMax = max(1, connectionsMax)
             self.perAddressMax = perAddressMax
             self.countsLoopback = countsLoopback
@@ -28,10 +33,19 @@ public struct ConnectionGate: Sendable {
 
         /// The key under which the gate counts an address; `nil` for an address without a bound.
         public func key(of client: ClientAddress?) -> UInt64? {
-            guard perAddressMax != nil, let client, countsLoopback || !client.isLoopback,
+            perAddressMax == nil ? nil : boundKey(of: client)
+        }
+
+        private func boundKey(of client: ClientAddress?) -> UInt64? {
+            guard let client, countsLoopback || !client.isLoopback,
                 !exempt.contains(where: { $0.contains(client) })
             else { return nil }
             return client.key
+        }
+
+        /// The same for the connections that an address makes.
+        func keyOfNew(_ client: ClientAddress?) -> UInt64? {
+            perAddressSecond == nil ? nil : boundKey(of: client)
         }
     }
 
@@ -40,11 +54,13 @@ public struct ConnectionGate: Sendable {
         /// All places were taken while this connection was being accepted.
         case full
         case tooManyOfAddress
+        /// The address makes connections too fast.
+        case tooFast
     }
 
-    /// Nanoseconds for which listeners pause after an accept failed for want of descriptors. The pause ends
+    /// How long listeners pause after an accept failed for want of descriptors. The pause ends
     /// earlier where a connection closes.
-    public static let pause: UInt64 = .seconds(1)
+    public static let pause: TimeSpan = .seconds(1)
 
     /// Connections that a listener accepts in one turn of its loop while there are places enough.
     public static let acceptedAtOnce = 16
@@ -53,10 +69,15 @@ public struct ConnectionGate: Sendable {
     public private(set) var open = 0
     /// Open connections by the address's key. An address without one has no entry.
     private var byAddress: [UInt64: Int] = [:]
+    private var rates: ConnectionLimiter?
     /// Until when listeners pause after an accept failed; `nil` where they need not.
     private(set) var failedUntil: MonotonicTime?
 
-    public init(_ bounds: Bounds) { self.bounds = bounds }
+    /// `salt`: see `ConnectionLimiter`.
+    public init(_ bounds: Bounds, salt: UInt64 = 0) {
+        self.bounds = bounds
+        rates = bounds.perAddressSecond.map { ConnectionLimiter(perSecond: $0, salt: salt) }
+    }
 
     /// Whether listeners may accept now.
     public var isOpen: Bool { open < bounds.connectionsMax && failedUntil == nil }
@@ -71,8 +92,9 @@ public struct ConnectionGate: Sendable {
 
     /// The server has accepted a connection. Where the verdict is not `admitted` the caller must close the
     /// connection, and must not report it to `closed`.
-    public mutating func admit(_ client: ClientAddress?) -> Verdict {
+    public mutating func admit(_ client: ClientAddress?, now: MonotonicTime) -> Verdict {
         guard open < bounds.connectionsMax else { return .full }
+        if let key = bounds.keyOfNew(client), rates?.take(key, now: now) == false { return .tooFast }
         if let key = bounds.key(of: client), let most = bounds.perAddressMax {
             let count = byAddress[key] ?? 0
             guard count < most else { return .tooManyOfAddress }

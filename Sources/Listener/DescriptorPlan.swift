@@ -23,6 +23,8 @@ public struct DescriptorPlan: Hashable, Sendable {
     static let peersMax = 2048
     /// Unless the settings say otherwise, one address may have a quarter of the clients' connections.
     static let addressShare = 4
+    /// New connections a second of one address, unless the settings say otherwise.
+    static let addressSecond = 500
 
     /// `limit`: descriptors that the process may have. `asked`: connections of clients in the settings.
     public init(limit: Int, loops: Int, isClustered: Bool, asked: Int? = nil) {
@@ -35,13 +37,18 @@ public struct DescriptorPlan: Hashable, Sendable {
         isCut = clients < asked ?? 0
     }
 
-    /// The bounds for the gate of clients' connections. `perAddress`: the setting, where 0 stands for no
-    /// bound.
-    public func bounds(perAddress: Int?, exempt: [AddressRange] = []) -> ConnectionGate.Bounds {
-        ConnectionGate.Bounds(
+    /// The bounds for the gate of clients' connections. `perAddress`, `perSecond`: the settings, where 0
+    /// stands for no bound. Where a balancer makes all connections, so that there is no bound of connections,
+    /// there is by default none of new ones either.
+    public func bounds(
+        perAddress: Int?, perSecond: Int? = nil, exempt: [AddressRange] = []
+    ) -> ConnectionGate.Bounds {
+        let fast = perSecond ?? (perAddress == 0 ? 0 : DescriptorPlan.addressSecond)
+        return ConnectionGate.Bounds(
             connectionsMax: clients,
             perAddressMax: perAddress == 0
                 ? nil : perAddress ?? max(1, clients / DescriptorPlan.addressShare),
-            countsLoopback: perAddress != nil, exempt: exempt)
+            perAddressSecond: fast == 0 ? nil : fast,
+            countsLoopback: perAddress != nil || perSecond != nil, exempt: exempt)
     }
 }

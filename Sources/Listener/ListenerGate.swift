@@ -9,6 +9,8 @@ import Synchronization
 public final class ListenerCounters: Sendable {
     /// Connections that the gate closed at once because their address had too many.
     public let refusedOfAddress = Atomic<Int>(0)
+    /// Connections that the gate closed at once because their address makes them too fast.
+    public let refusedTooFast = Atomic<Int>(0)
     /// How often the listeners began to pause because all places were taken.
     public let pauses = Atomic<Int>(0)
     /// Connections that could not be accepted for want of descriptors.
@@ -24,6 +26,8 @@ public enum ListenerNotice: Hashable, Sendable {
     case outOfDescriptors(String)
     /// An address has as many connections as it may have.
     case tooManyOfAddress(String)
+    /// An address makes connections faster than it may.
+    case tooFast(String)
 }
 
 /// Carries out what `ConnectionGate` decides, for all listeners of one kind.
@@ -42,7 +46,8 @@ public final class ListenerGate: Sendable {
     public init(
         _ bounds: ConnectionGate.Bounds, tell: @escaping @Sendable (ListenerNotice) -> Void = { _ in }
     ) {
-        state = Mutex(State(gate: ConnectionGate(bounds)))
+        var random = SystemRandomNumberGenerator()
+        state = Mutex(State(gate: ConnectionGate(bounds, salt: random.next())))
         self.tell = tell
     }
 
@@ -72,7 +77,10 @@ public final class ListenerGate: Sendable {
     /// Whether the connection may stay.
     fileprivate func admit(_ connection: any Channel) -> Bool {
         let client = ClientAddress(connection.remoteAddress)
-        let (verdict, places) = state.withLock { ($0.gate.admit(client), $0.gate.bounds.connectionsMax) }
+        let now = ListenerGate.now
+        let (verdict, places) = state.withLock {
+            ($0.gate.admit(client, now: now), $0.gate.bounds.connectionsMax)
+        }
         switch verdict {
         case .admitted:
             connection.closeFuture.whenComplete { _ in
@@ -82,13 +90,20 @@ public final class ListenerGate: Sendable {
         case .full: break
         case .tooManyOfAddress:
             counters.refusedOfAddress.add(1, ordering: .relaxed)
-            tell(.tooManyOfAddress(connection.remoteAddress?.ipAddress ?? "a local socket"))
+            tell(.tooManyOfAddress(ListenerGate.name(connection)))
+        case .tooFast:
+            counters.refusedTooFast.add(1, ordering: .relaxed)
+            tell(.tooFast(ListenerGate.name(connection)))
         }
         if follow() {
             counters.pauses.add(1, ordering: .relaxed)
             tell(.full(places: places))
         }
         return verdict == .admitted
+    }
+
+    private static func name(_ connection: any Channel) -> String {
+        connection.remoteAddress?.ipAddress ?? "a local socket"
     }
 
     /// Returns true where the process or the machine has run out of descriptors or kernel memory. The
@@ -102,7 +117,7 @@ public final class ListenerGate: Sendable {
         let now = ListenerGate.now
         let until = state.withLock { $0.gate.failed(now: now) }
         follow()
-        eventLoop.scheduleTask(in: .nanoseconds(Int64(clamping: until.since(now)))) {
+        eventLoop.scheduleTask(in: TimeAmount(until.since(now))) {
             self.state.withLock { $0.gate.look(now: ListenerGate.now) }
             self.follow()
         }

@@ -10,13 +10,13 @@ struct LinkDoubts: Sendable {
     private struct Doubt: Sendable {
         /// This node suspects the member for a broken connection now.
         var isOpen = true
-        /// Nanoseconds after the last contradiction during which a broken connection says nothing.
-        var wait: UInt64 = 0
+        /// How long after the last contradiction a broken connection says nothing.
+        var wait = TimeSpan.zero
         var until: MonotonicTime
     }
 
-    private let waitMin: UInt64
-    private let waitMax: UInt64
+    private let waitMin: TimeSpan
+    private let waitMax: TimeSpan
     private var doubts: [SessionID: Doubt] = [:]
 
     init(_ options: Membership.Options) { (waitMin, waitMax) = (options.doubtsMin, options.doubtsMax) }
@@ -28,7 +28,7 @@ struct LinkDoubts: Sendable {
             return true
         }
         if now < doubt.until { return false }
-        if now >= doubt.until.advanced(by: doubt.wait) { doubt.wait = 0 }
+        if now >= doubt.until.advanced(by: doubt.wait) { doubt.wait = .zero }
         doubt.isOpen = true
         doubts[session] = doubt
         return true

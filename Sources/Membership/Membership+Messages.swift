@@ -4,27 +4,27 @@ import Model
 
 extension Membership {
     public struct Options: Sendable {
-        /// Nanoseconds between the probes of two nodes.
-        public var probeInterval: UInt64 = .milliseconds(200)
-        /// Nanoseconds without an answer after which a node asks others to probe.
-        public var ackTimeout: UInt64 = .milliseconds(100)
+        /// The time between the probes of two nodes.
+        public var probeInterval: TimeSpan = .milliseconds(200)
+        /// After this long without an answer a node asks others to probe.
+        public var ackTimeout: TimeSpan = .milliseconds(100)
         /// How many others the node asks.
         public var relays = 3
-        /// Nanoseconds for which a suspicion lasts: when many nodes share it, and when no other node does.
-        public var suspicionMin: UInt64 = .seconds(1)
-        public var suspicionMax: UInt64 = .seconds(5)
+        /// How long a suspicion lasts: when many nodes share it, and when no other node does.
+        public var suspicionMin: TimeSpan = .seconds(1)
+        public var suspicionMax: TimeSpan = .seconds(5)
         /// How many other nodes must share a suspicion to shorten it to `suspicionMin`.
         public var confirmations = 3
-        /// Nanoseconds without a packet from any other node after which this node counts itself as cut off.
-        public var isolation: UInt64 = .seconds(2)
-        /// Nanoseconds between two tries to reach a dead member or a seed.
-        public var healingInterval: UInt64 = .seconds(1)
-        /// Nanoseconds between two comparisons of everything with another member, in clusters of up to 32.
-        public var syncInterval: UInt64 = .seconds(30)
+        /// After this long without a packet from any other node this node counts itself as cut off.
+        public var isolation: TimeSpan = .seconds(2)
+        /// The time between two tries to reach a dead member or a seed.
+        public var healingInterval: TimeSpan = .seconds(1)
+        /// The time between two comparisons of everything with another member, in clusters of up to 32.
+        public var syncInterval: TimeSpan = .seconds(30)
         /// A piece of news goes into this many packets times the binary logarithm of the number of nodes.
         public var tellingsFactor = 3
-        /// Nanoseconds after which a node forgets a dead member.
-        public var memoryOfTheDead: UInt64 = .seconds(86_400)
+        /// After this long a node forgets a dead member.
+        public var memoryOfTheDead: TimeSpan = .seconds(86_400)
         /// How many members a node remembers at most; it believes in no new ones beyond them.
         public var membersMax = 8192
         /// Bytes of a datagram's packet before it is sealed: at least enough for the news of one node.
@@ -38,10 +38,10 @@ extension Membership {
         public var seedQuestionsMax = 64
         /// The highest score of a node's own slowness: the node's timeouts are `score + 1` times as long.
         public var healthMax = 8
-        /// Nanoseconds after a contradiction during which a broken connection says nothing about its node: at
+        /// How long after a contradiction a broken connection says nothing about its node: at
         /// first, and at most.
-        public var doubtsMin: UInt64 = .seconds(10)
-        public var doubtsMax: UInt64 = .seconds(600)
+        public var doubtsMin: TimeSpan = .seconds(10)
+        public var doubtsMax: TimeSpan = .seconds(600)
         #if DEBUG
             /// A planted bug: the node believes a datagram however often it comes.
             public var plantedAcceptReplays = false
@@ -50,10 +50,10 @@ extension Membership {
 
         /// The first rule that the options break; `nil` where they break none.
         public var mistake: String? {
-            if probeInterval == 0 || healingInterval == 0 || syncInterval == 0 {
+            if [probeInterval, healingInterval, syncInterval].contains(.zero) {
                 return "what is done again and again takes some time"
             }
-            if ackTimeout < 2 || ackTimeout > probeInterval {
+            if ackTimeout < .nanoseconds(2) || ackTimeout > probeInterval {
                 return "a probe is over, direct and through others, before the next one begins"
             }
             if suspicionMin < probeInterval || suspicionMin > suspicionMax {

@@ -154,7 +154,8 @@ extension Membership {
             length += options.syncInterval
             size *= 2
         }
-        nextSync = turn.now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
+        nextSync = turn.now.advanced(
+            by: length * 3 / 4 + TimeSpan.random(in: .zero...length / 2, using: &random))
         // The node never forgets a dead member that is in the engine's table: the member may come back.
         for member in roster.all
         where member.state == .left || (member.state == .dead && !tabled.contains(member.session)) {
@@ -196,7 +197,8 @@ extension Membership {
     /// Pings a dead member, or a seed where no member is known to be alive, drawn at random.
     mutating func heal(_ turn: inout Turn) {
         let (now, length) = (turn.now, options.healingInterval)
-        nextHealing = now.advanced(by: length * 3 / 4 + UInt64.random(in: 0...length / 2, using: &random))
+        nextHealing = now.advanced(
+            by: length * 3 / 4 + TimeSpan.random(in: .zero...length / 2, using: &random))
         var lost = roster.dead.map { ($0.session, $0.address) }
         let isOld = { (time: MonotonicTime) in now.since(time) > length * 60 }
         lost += seeds.filter { seed in

@@ -56,9 +56,9 @@ extension Membership {
         if probe == nil, turn.now >= nextProbe { beginProbe(&turn) }
     }
 
-    /// Nanoseconds from one probe to the next. A node that finds itself slow probes less often, but at least
+    /// The time from one probe to the next. A node that finds itself slow probes less often, but at least
     /// twice in the time (`isolation`) after which silence means that the node is cut off.
-    private var probePeriod: UInt64 { min(health.scaled(options.probeInterval), options.isolation / 2) }
+    private var probePeriod: TimeSpan { min(health.scaled(options.probeInterval), options.isolation / 2) }
 
     private mutating func beginProbe(_ turn: inout Turn) {
         let period = probePeriod

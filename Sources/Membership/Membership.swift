@@ -147,7 +147,7 @@ public struct Membership: Sendable {
         if turn.now >= nextSync { syncRegularly(&turn) }
     }
 
-    private mutating func excuse(_ late: UInt64, _ now: MonotonicTime) {
+    private mutating func excuse(_ late: TimeSpan, _ now: MonotonicTime) {
         health.worsen(by: 1)
         probe = nil
         nextProbe = now

@@ -125,7 +125,7 @@ enum Update: Sendable {
                     session: session, name: try body.text(max: Update.nameBytesMax),
                     address: try body.text(max: Packet.addressBytesMax),
                     info: try body.string(max: Update.infoBytesMax), incarnation: incarnation, state: .alive,
-                    since: MonotonicTime(nanoseconds: 0)))
+                    since: MonotonicTime.zero))
         case 2, 3:
             let session = SessionID(try body.u64())
             let incarnation = try body.u32()

@@ -26,7 +26,7 @@ struct Suspicion: Sendable {
         return true
     }
 
-    mutating func prolong(by nanoseconds: UInt64) { since = since.advanced(by: nanoseconds) }
+    mutating func prolong(by length: TimeSpan) { since = since.advanced(by: length) }
 
     func deadline(_ options: Membership.Options) -> MonotonicTime {
         since.advanced(
@@ -34,7 +34,7 @@ struct Suspicion: Sendable {
     }
 
     /// max − (max − min) · log(c + 1) / log(k + 1), in whole numbers; c is `confirmations`, k is `most`.
-    static func length(confirmations: Int, of most: Int, _ options: Membership.Options) -> UInt64 {
+    static func length(confirmations: Int, of most: Int, _ options: Membership.Options) -> TimeSpan {
         guard confirmations < most else { return options.suspicionMin }
         let span = options.suspicionMax - min(options.suspicionMin, options.suspicionMax)
         return options.suspicionMax - span * binaryLogarithm(confirmations + 1) / binaryLogarithm(most + 1)

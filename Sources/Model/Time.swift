@@ -1,22 +1,123 @@
-/// Nanoseconds of a monotonic clock with an arbitrary zero. Leases, quotas and deadlines run on it.
-public struct MonotonicTime: Hashable, Comparable, Sendable {
+/// A length of time in whole nanoseconds, 0 to 584 years. (Swift's `Duration` counts attoseconds in 128 bits,
+/// with a sign, which every timer of a stream would carry.)
+///
+/// `+`, `-`, `*` and the makers trap where the result does not fit, like those of integers; `/` rounds down.
+/// Where a length may be the longer one, `MonotonicTime.since` and `reduced(by:)` end at 0.
+public struct TimeSpan: Hashable, Comparable, Sendable {
     public let nanoseconds: UInt64
+
+    @inlinable
     public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
-    public static func < (left: MonotonicTime, right: MonotonicTime) -> Bool {
-        left.nanoseconds < right.nanoseconds
+    @inlinable
+    public static func nanoseconds(_ count: UInt64) -> TimeSpan { TimeSpan(nanoseconds: count) }
+    @inlinable
+    public static func microseconds(_ count: UInt64) -> TimeSpan { TimeSpan(nanoseconds: count * 1000) }
+    @inlinable
+    public static func milliseconds(_ count: UInt64) -> TimeSpan { TimeSpan(nanoseconds: count * 1_000_000) }
+    @inlinable
+    public static func seconds(_ count: UInt64) -> TimeSpan { TimeSpan(nanoseconds: count * 1_000_000_000) }
+
+    public static let zero = TimeSpan(nanoseconds: 0)
+    /// Longer than any machine runs.
+    public static let max = TimeSpan(nanoseconds: .max)
+
+    /// Whole milliseconds, rounded down.
+    @inlinable
+    public var milliseconds: UInt64 { nanoseconds / 1_000_000 }
+    /// Whole microseconds, rounded down.
+    @inlinable
+    public var microseconds: UInt64 { nanoseconds / 1000 }
+    /// Whole seconds, rounded down.
+    @inlinable
+    public var seconds: UInt64 { nanoseconds / 1_000_000_000 }
+
+    @inlinable
+    public static func < (left: TimeSpan, right: TimeSpan) -> Bool { left.nanoseconds < right.nanoseconds }
+    @inlinable
+    public static func + (left: TimeSpan, right: TimeSpan) -> TimeSpan {
+        TimeSpan(nanoseconds: left.nanoseconds + right.nanoseconds)
     }
-    public func advanced(by nanoseconds: UInt64) -> MonotonicTime {
-        MonotonicTime(nanoseconds: self.nanoseconds &+ nanoseconds)
+    @inlinable
+    public static func - (left: TimeSpan, right: TimeSpan) -> TimeSpan {
+        TimeSpan(nanoseconds: left.nanoseconds - right.nanoseconds)
     }
-    /// Nanoseconds since `earlier`; 0 where `earlier` is later.
-    public func since(_ earlier: MonotonicTime) -> UInt64 {
-        nanoseconds > earlier.nanoseconds ? nanoseconds - earlier.nanoseconds : 0
+    @inlinable
+    public static func += (left: inout TimeSpan, right: TimeSpan) { left = left + right }
+    @inlinable
+    public static func * (left: TimeSpan, right: UInt64) -> TimeSpan {
+        TimeSpan(nanoseconds: left.nanoseconds * right)
+    }
+    @inlinable
+    public static func * (left: UInt64, right: TimeSpan) -> TimeSpan { right * left }
+    @inlinable
+    public static func / (left: TimeSpan, right: UInt64) -> TimeSpan {
+        TimeSpan(nanoseconds: left.nanoseconds / right)
+    }
+    /// How many times the right length goes into the left one.
+    @inlinable
+    public static func / (left: TimeSpan, right: TimeSpan) -> UInt64 { left.nanoseconds / right.nanoseconds }
+    @inlinable
+    public static func % (left: TimeSpan, right: TimeSpan) -> TimeSpan {
+        TimeSpan(nanoseconds: left.nanoseconds % right.nanoseconds)
+    }
+
+    /// The length without `other`; 0 where `other` is longer.
+    @inlinable
+    public func reduced(by other: TimeSpan) -> TimeSpan {
+        self > other ? self - other : TimeSpan(nanoseconds: 0)
+    }
+    /// The length after so many doublings; `max` where it is longer than that.
+    @inlinable
+    public func doubled(times count: some BinaryInteger) -> TimeSpan {
+        let (doubled, overflow) = nanoseconds.multipliedReportingOverflow(by: 1 << UInt64(min(count, 63)))
+        return TimeSpan(nanoseconds: overflow ? .max : doubled)
+    }
+
+    /// Draws from the range as `UInt64.random` draws.
+    @inlinable
+    public static func random(
+        in range: ClosedRange<TimeSpan>, using generator: inout some RandomNumberGenerator
+    ) -> TimeSpan {
+        TimeSpan(
+            nanoseconds: .random(
+                in: range.lowerBound.nanoseconds...range.upperBound.nanoseconds, using: &generator))
     }
 }
 
-extension UInt64 {
-    public static func milliseconds(_ count: UInt64) -> UInt64 { count * 1_000_000 }
-    public static func seconds(_ count: UInt64) -> UInt64 { count * 1_000_000_000 }
+extension RandomNumberGenerator {
+    /// A length below `bound`, drawn as an integer is.
+    @inlinable
+    public mutating func next(upperBound bound: TimeSpan) -> TimeSpan {
+        TimeSpan(nanoseconds: next(upperBound: bound.nanoseconds))
+    }
+}
+
+/// A point on a monotonic clock with an arbitrary zero. Leases, quotas and deadlines run on it.
+public struct MonotonicTime: Hashable, Comparable, Sendable {
+    /// Since the clock's zero.
+    public let nanoseconds: UInt64
+    public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
+    /// The time at which the clock shows `sinceZero`.
+    public init(_ sinceZero: TimeSpan) { nanoseconds = sinceZero.nanoseconds }
+    public static let zero = MonotonicTime(nanoseconds: 0)
+    /// After every time that a clock shows.
+    public static let max = MonotonicTime(nanoseconds: .max)
+    public static func < (left: MonotonicTime, right: MonotonicTime) -> Bool {
+        left.nanoseconds < right.nanoseconds
+    }
+    public func advanced(by length: TimeSpan) -> MonotonicTime {
+        MonotonicTime(nanoseconds: nanoseconds &+ length.nanoseconds)
+    }
+    public static func + (left: MonotonicTime, right: TimeSpan) -> MonotonicTime { left.advanced(by: right) }
+    /// The time `length` earlier; the clock's zero where that is less than `length` ago.
+    public func rewound(by length: TimeSpan) -> MonotonicTime {
+        MonotonicTime(nanoseconds: nanoseconds > length.nanoseconds ? nanoseconds - length.nanoseconds : 0)
+    }
+    /// The time since `earlier`; 0 where `earlier` is later.
+    public func since(_ earlier: MonotonicTime) -> TimeSpan {
+        TimeSpan(
+            nanoseconds: nanoseconds > earlier.nanoseconds ? nanoseconds - earlier.nanoseconds : 0)
+    }
 }
 
 /// Milliseconds since 1970-01-01T00:00:00Z. Only for times that must outlive a process (expiry, dates).

@@ -4,7 +4,9 @@ import EngineDriver
 import FCMAPI
 import HTTPMessages
 import Journal
+import Listener
 import Model
+import NIOCore
 import NodeCore
 import Ownership
 import Quotas
@@ -96,7 +98,7 @@ final class Administrator: Sendable {
         guard let pause = tries.pause(using: &random) else {
             return done(loop, .failure(CatalogDraft.overtaken))
         }
-        loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: pause))) { [tries] in
+        loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [tries] in
             self.change(on: loop, for: work, after: tries, change, done)
         }
     }

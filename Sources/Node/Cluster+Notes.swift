@@ -52,10 +52,10 @@ extension Cluster {
                     "a connection to a node is closed: this node asks again for what waited on it",
                     metadata: ["node": "\(name)", "reason": "\(reason)"])
             }
-        case .linkUp(let name, let nanoseconds):
+        case .linkUp(let name, let down):
             log.notice(
                 "a node can be reached over TCP again",
-                metadata: ["node": "\(name)", "seconds": "\(nanoseconds / .seconds(1))"])
+                metadata: ["node": "\(name)", "seconds": "\(down.seconds)"])
         case .member, .isolated, .malformedGossip, .refusedGossip, .silentSeed: tellOfGossip(note)
         }
     }

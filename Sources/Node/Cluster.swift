@@ -1,6 +1,7 @@
 import Catalog
 import EngineDriver
 import Journal
+import Listener
 import Logging
 import Membership
 import Model
@@ -140,7 +141,7 @@ final class Cluster: @unchecked Sendable {
             socket.send(packet, to: address)
         case .wake(let timer, let at):
             let delay = at.since(Clock.monotonic())
-            eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) {
+            eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) {
                 self.handle(.timer(timer))
             }
         case .notReady(let reason): shared.become(notReady: reason)

@@ -40,6 +40,7 @@ struct Gates: Sendable {
         clients = gate(
             plan.bounds(
                 perAddress: configuration.connectionsPerAddressMax,
+                perSecond: configuration.connectionsPerAddressSecond,
                 exempt: configuration.clientLimits.proxies), "clients")
         operators = gate(.init(connectionsMax: plan.operators), "operators")
         // No bound for an address: a whole cluster may have one, and a peer that does not greet is closed.
@@ -71,6 +72,11 @@ private final class ToldNotices: Sendable {
             case .tooManyOfAddress(let address):
                 (
                     "connections of one address were refused: the address has too many",
+                    ["address": "\(address)"]
+                )
+            case .tooFast(let address):
+                (
+                    "connections of one address were refused: the address makes them too fast",
                     ["address": "\(address)"]
                 )
             }

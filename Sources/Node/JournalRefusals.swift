@@ -17,8 +17,8 @@ final class JournalRefusals: Sendable {
     }
     private let known = Mutex(Known())
 
-    /// The node's status shows a refusal only after this many nanoseconds.
-    static let lasting: UInt64 = .seconds(5)
+    /// The node's status shows a refusal only after this long.
+    static let lasting: TimeSpan = .seconds(5)
 
     func begin(_ partition: PartitionID, _ reason: String, now: MonotonicTime, log: Logger) {
         let withheld = known.withLock { known in
@@ -39,7 +39,7 @@ final class JournalRefusals: Sendable {
         }
         guard let refusal, let withheld else { return }
         var metadata = JournalRefusals.metadata(partition, withheld)
-        metadata["milliseconds"] = "\(now.since(refusal.since) / .milliseconds(1))"
+        metadata["milliseconds"] = "\(now.since(refusal.since).milliseconds)"
         log.notice("the engine takes records again", metadata: metadata)
     }
 
@@ -70,7 +70,7 @@ extension NodeShared {
             words.append("quarantined partitions: \(NodeShared.list(quarantined.map(\.partition)))")
         }
         if let first = refusals.min(by: { $0.since < $1.since }) {
-            let seconds = Clock.monotonic().since(first.since) / .seconds(1)
+            let seconds = Clock.monotonic().since(first.since).seconds
             words.append(
                 "partitions whose records the engine refuses: \(NodeShared.list(refusals.map(\.partition)))"
                     + " (for \(seconds) s: \(first.reason))")

@@ -5,6 +5,7 @@ import Logging
 import Model
 import NodeCore
 import Partitions
+import SQLiteEngine
 
 /// The steps that undo a start that fails, the last step first. Without them, threads and connections
 /// of a node that failed to start would go on while the process ends. Objects to which a step refers must
@@ -57,6 +58,17 @@ extension Node {
         #endif
         settings.limits.topicPayloadBytesMax = configuration.topicPayloadBytesMax
         return settings
+    }
+
+    /// The process that has the data folder open; `nil` where none has.
+    public static func process(using folder: String) -> String? { SQLiteEngine.process(using: folder) }
+
+    /// Opens the ports and closes them again. A start that cannot have its ports then ends before it makes a
+    /// data folder. A node of a cluster makes none.
+    static func checkPorts(_ configuration: NodeConfiguration, _ log: Logger) throws {
+        guard configuration.cluster == nil, configuration.listen.count + configuration.listenTLS.count > 0
+        else { return }
+        try StartupListener(configuration, reason: "the server starts", log).close()
     }
 
     /// Opens the listeners, and returns their ports.

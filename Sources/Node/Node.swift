@@ -12,6 +12,7 @@ import NIOPosix
 import NodeCore
 import Partitions
 import PeerLink
+import Quotas
 import RegistrationIDs
 import Routing
 import SQLiteEngine
@@ -57,6 +58,10 @@ public struct NodeConfiguration: Sendable {
     /// The most connections of one address, 0 for no bound; `nil` for a quarter of all, and no bound for this
     /// machine's own addresses.
     public var connectionsPerAddressMax: Int?
+    /// New connections a second of one address, 0 for no bound; `nil` for 500, and no bound for this
+    /// machine's own addresses.
+    public var connectionsPerAddressSecond: Int?
+    public static let connectionsPerSecondMax = ConnectionLimiter.perSecondMax
     /// The limits of one client's address, and the proxies that speak for other addresses.
     public var clientLimits = ClientLimits.Settings()
     /// The keys that seal the server's own secrets in the database.
@@ -92,6 +97,7 @@ public final class Node: Sendable {
         do {
             // Certificates that cannot be used are reported before anything begins, or waits for a database.
             for files in configuration.certificates { _ = try ServerCertificate(files) }
+            try Node.checkPorts(configuration, log)
             let peers = try configuration.cluster?.peerTLS.map {
                 try PeerTLS($0, node: configuration.name)
             }

@@ -1,6 +1,7 @@
 import Catalog
 import FCMAPI
 import Journal
+import Listener
 import Logging
 import Model
 import NIOCore
@@ -180,7 +181,7 @@ final class NodeLoop: @unchecked Sendable {
 
     private func wake(_ timer: LoopTimer, at time: MonotonicTime) {
         let delay = time.since(Clock.monotonic())
-        eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) {
+        eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) {
             self.enqueue(.timer(timer))
         }
     }

@@ -106,8 +106,9 @@ final class NodeMetrics: Sendable {
             read: {
                 let counters = engine.counters
                 return ReadHistogram(
-                    bounds: EngineCounters.timeBounds.map { Double($0) / 1e9 }, counts: counters.commitTimes,
-                    sum: Double(counters.commitNanoseconds) / 1e9)
+                    bounds: EngineCounters.timeBounds.map { Double($0.nanoseconds) / 1e9 },
+                    counts: counters.commitTimes,
+                    sum: Double(counters.commitTime.nanoseconds) / 1e9)
             })
         registry.histogram(
             "tidecast_journal_batch_rows", "Records of all partitions in one transaction.",
@@ -269,6 +270,10 @@ final class NodeMetrics: Sendable {
             "tidecast_connections_refused_total",
             "Connections that were closed as they came because their address had too many.",
             read: { Double(refused.refusedOfAddress.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_connections_too_fast_total",
+            "Connections that were closed as they came because their address made them too fast.",
+            read: { Double(refused.refusedTooFast.load(ordering: .relaxed)) })
     }
 
     func watch(_ clients: ClientLimits) {

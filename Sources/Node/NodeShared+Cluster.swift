@@ -70,7 +70,7 @@ extension NodeShared {
         return refusals.lasting(now: now).map { one in
             .object([
                 ("partition", .number(UInt64(one.partition.rawValue))), ("reason", .text(one.reason)),
-                ("seconds", .number(now.since(one.since) / .seconds(1))),
+                ("seconds", .number(now.since(one.since).seconds)),
             ])
         }
     }
@@ -89,7 +89,7 @@ extension NodeShared {
         return view.linksDown.map { link in
             .object([
                 ("node", .text(node)), ("peer", .text(names[link.peer] ?? "\(link.peer.rawValue)")),
-                ("reason", .text(link.reason)), ("seconds", .number(now.since(link.since) / .seconds(1))),
+                ("reason", .text(link.reason)), ("seconds", .number(now.since(link.since).seconds)),
             ])
         }
     }

@@ -4,6 +4,7 @@ import Credentials
 import Edge
 import FCMAPI
 import HTTPMessages
+import Listener
 import Model
 import NIOCore
 import NodeCore
@@ -65,6 +66,17 @@ final class RequestFrontend {
         api.share(of: request, now: loop.core.believed(loop.now).wall).number
     }
 
+    /// How long the body of the request may be, or the answer that does not depend on the body.
+    func admit(_ request: HTTPRequest, from peer: () -> Peer, isAdmin: Bool) -> BodyAdmission {
+        let now = loop.core.believed(loop.now).wall
+        switch api.bodyBound(of: request, isAdmin: isAdmin, now: now) {
+        case .bytes(let most): return .upTo(most)
+        case .answer(let response):
+            if let refused = api.takeRefusedOperator() { tell(refused, place(of: request, peer()), now: now) }
+            return .refused(response)
+        }
+    }
+
     func handle(_ request: HTTPRequest, _ responder: Responder, isAdmin: Bool) {
         loop.beginTurn()
         let now = loop.core.believed(loop.now).wall
@@ -74,7 +86,7 @@ final class RequestFrontend {
         api.moment = loop.now.monotonic
         let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
         if let refused = api.takeRefusedOperator() {
-            tell(refused, place(of: request, responder), now: now)
+            tell(refused, place(of: request, responder.peer), now: now)
         }
         carryOut(action, request, responder: responder, payer: api.payer, isAdmin: isAdmin)
     }
@@ -114,7 +126,7 @@ final class RequestFrontend {
                 loop.frontend.unpark(place)?.responder.respond(response)
             }
         case .later(let delay, let action):
-            loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) { [loop] in
+            loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) { [loop] in
                 guard responder.isOpen else { return }
                 loop.beginTurn()
                 loop.frontend.carryOut(action, request, responder: responder, payer: payer, isAdmin: isAdmin)
@@ -124,8 +136,8 @@ final class RequestFrontend {
 
     /// The address from which an operator's request comes. Behind a trusted proxy, the address names both
     /// ends of the way.
-    private func place(of request: HTTPRequest, _ responder: Responder) -> String {
-        let peer = responder.peer.host
+    private func place(of request: HTTPRequest, _ peer: Peer) -> String {
+        let peer = peer.host
         return api.forwarded(request).map { "\($0) by \(peer)" } ?? peer
     }
 
@@ -136,7 +148,7 @@ final class RequestFrontend {
         if isAdmin { return .local(responder.peer) }
         let name = api.author(of: request, now: loop.core.believed(loop.now).wall)
         guard api.forwarded(request) != nil else { return .named(name, responder.peer) }
-        return .named(name, .address(place(of: request, responder)))
+        return .named(name, .address(place(of: request, responder.peer)))
     }
 
     private func park(_ request: Parked) -> UInt64 {
@@ -167,7 +179,7 @@ final class RequestFrontend {
     private func scrape(_ responder: Responder) {
         scrapers.append(responder)
         guard let wait = pace.ask(now: Clock.monotonic()) else { return }
-        loop.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: wait))) { [loop] in
+        loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(wait)) { [loop] in
             loop.frontend.answerScrapers()
         }
     }
@@ -209,8 +221,7 @@ final class RequestFrontend {
             tickets.append(Ticket())
         }
         // From the request's last byte on, with the time for which the request waited for its turn.
-        let now = loop.now.monotonic.nanoseconds
-        let arrived = MonotonicTime(nanoseconds: now - min(now, responder.waited))
+        let arrived = loop.now.monotonic.rewound(by: responder.waited)
         tickets[place].request = (responder, form, payer, arrived)
         return UInt64(tickets[place].generation) << 32 | UInt64(place)
     }
@@ -220,7 +231,7 @@ final class RequestFrontend {
         guard place < tickets.count, tickets[place].generation == UInt32(ticket >> 32),
             let (responder, form, payer, began) = tickets[place].request.take()
         else { return }
-        latencies.record(loop.now.monotonic.since(began))
+        latencies.record(loop.now.monotonic.since(began).nanoseconds)
         tickets[place].generation &+= 1
         freeTickets.append(place)
         if case .accepted = outcome { loop.shared.counters.sendsAccepted.add(1, ordering: .relaxed) }
@@ -379,11 +390,8 @@ final class EdgeHandler: RequestHandler {
     func handle(_ request: HTTPRequest, _ responder: Responder) {
         frontend.handle(request, responder, isAdmin: isAdmin)
     }
-    func admit(_ request: HTTPRequest) -> BodyAdmission {
-        switch BodyBound.of(request, isAdmin: isAdmin) {
-        case .bytes(let most): .upTo(most)
-        case .answer(let response): .refused(response)
-        }
+    func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission {
+        frontend.admit(request, from: peer, isAdmin: isAdmin)
     }
     func cancelled(_ responder: Responder) { frontend.cancelled(responder) }
     func drained(_ responder: Responder) { frontend.drained(responder) }

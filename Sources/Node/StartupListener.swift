@@ -60,7 +60,7 @@ final class StartupListener: Sendable {
             }
         }
 
-        func admit(_ request: HTTPRequest) -> BodyAdmission {
+        func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission {
             .refused(APIFailure.unavailable(listener.current))
         }
 

@@ -11,8 +11,8 @@ import Quotas
 public struct FormerQuotas: Sendable {
     private struct Left: Sendable {
         var tokens: [UInt64]
-        /// Nanoseconds for which the buckets have filled before the node began.
-        var nanoseconds: UInt64
+        /// For how long the buckets have filled before the node began.
+        var filledFor: TimeSpan
     }
     private var left: [ProjectNumber: Left] = [:]
     /// Projects of which nothing is known after a crash.
@@ -26,8 +26,7 @@ public struct FormerQuotas: Sendable {
     public func beginning(of project: ProjectNumber, started: MonotonicTime) -> QuotaGrantor.Beginning {
         if unknown.contains(project) { return .empty(since: started) }
         guard let left = left[project] else { return .full }
-        let since = started.nanoseconds - min(left.nanoseconds, started.nanoseconds)
-        return .holding(left.tokens, since: MonotonicTime(nanoseconds: since))
+        return .holding(left.tokens, since: started.rewound(by: left.filledFor))
     }
 
     // MARK: The engine's row
@@ -51,14 +50,14 @@ public struct FormerQuotas: Sendable {
         try engine.put(.setting, key: key, value: [version, 0])
         guard try reader.u8() == 1 else { throw reader.fail("what is left of the quotas") }
         let written = Int64(bitPattern: try reader.u64())
-        let milliseconds = UInt64(min(max(0, now.milliseconds - written), 86_400_000))
+        let filledFor = TimeSpan.milliseconds(UInt64(min(max(0, now.milliseconds - written), 86_400_000)))
         for _ in 0..<(try reader.count(max: Int(ProjectNumber.limit), elementBytesMin: 2)) {
             let number = try reader.varint()
             guard number < UInt64(ProjectNumber.limit) else { throw reader.fail("a project's number") }
             var tokens: [UInt64] = []
             for _ in 0..<(try reader.count(max: 16)) { tokens.append(try reader.varint()) }
             former.left[ProjectNumber(UInt32(number))] = Left(
-                tokens: tokens, nanoseconds: milliseconds * 1_000_000)
+                tokens: tokens, filledFor: filledFor)
         }
         return former
     }

@@ -20,14 +20,14 @@ struct Formers {
         /// This node has never seen the former owner, which may have renewed just before the taking.
         case leaseAfterTaking
     }
-    private let lease: UInt64
+    private let lease: TimeSpan
     /// Sessions that this node saw and that are gone now: each as long as it may still grant, or a row names
     /// it as owner.
     private var gone: [SessionID: Former] = [:]
     /// For each partition that this node took: how long its heir waits, where it must.
     private var waits: [PartitionID: Wait] = [:]
 
-    init(lease: UInt64) { self.lease = lease }
+    init(lease: TimeSpan) { self.lease = lease }
 
     /// Compares the sessions of the former look with the new one.
     mutating func note(_ former: [SessionRow], then look: Ownership.Poll, _ now: MonotonicTime) {

@@ -8,7 +8,7 @@ public struct LogLimit<Key: Hashable & Sendable>: Sendable {
         var withheld = 0
     }
 
-    private static var minute: UInt64 { .seconds(60) }
+    private static var minute: TimeSpan { .seconds(60) }
     /// Keys may come from other machines. At this bound the limit forgets the keys whose minute is over;
     /// where it can forget none, no line of a new key passes.
     private static var keysMax: Int { 4096 }

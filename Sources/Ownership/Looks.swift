@@ -18,17 +18,17 @@ struct Looks {
         case failing(since: MonotonicTime, last: MonotonicTime?)
     }
 
-    private let lease: UInt64
-    private let pollInterval: UInt64
+    private let lease: TimeSpan
+    private let pollInterval: TimeSpan
     private var phase: Phase
     private var reach = Reach.unknown
     /// Another look is to follow the one that is under way.
     private var isWantedAgain = false
-    /// Nanoseconds that the last looks took, the newest last.
-    private var lengths: [UInt64] = []
+    /// How long the last looks took, the newest last.
+    private var lengths: [TimeSpan] = []
     private static let lengthsKept = 5
     /// A look fails after as long without a byte (`DatabaseConnections`): what takes longer has slept.
-    private static let lengthMax: UInt64 = .seconds(4)
+    private static let lengthMax: TimeSpan = .seconds(4)
 
     init(_ options: Ownership.Options, now: MonotonicTime) {
         lease = options.lease
@@ -52,16 +52,16 @@ struct Looks {
         return false
     }
 
-    /// Nanoseconds for which a lease may stand still. One slow look made this node blind, so it counts for
+    /// How long a lease may stand still. One slow look made this node blind, so it counts for
     /// nothing here.
-    var patience: UInt64 {
-        let slowest = lengths.max() ?? 0
+    var patience: TimeSpan {
+        let slowest = lengths.max() ?? .zero
         return slowest + pollInterval < gapMax ? lease + slowest : gapMax
     }
 
-    /// Nanoseconds between two looks past which this node was blind, and past which a look is overdue: one
+    /// The time between two looks past which this node was blind, and past which a look is overdue: one
     /// slow look is an outage, and two show what is usual.
-    private var gapMax: UInt64 { lease + (lengths.sorted().dropLast().last ?? 0) }
+    private var gapMax: TimeSpan { lease + (lengths.sorted().dropLast().last ?? .zero) }
 
     enum Step: Equatable {
         case nothing
@@ -97,7 +97,7 @@ struct Looks {
     /// Notes a look that went through. True where this node could not see meanwhile whether a lease moved:
     /// its looks failed, or were too far apart.
     mutating func succeeded(asked: MonotonicTime, _ now: MonotonicTime) -> Bool {
-        let gap = last.map { asked.since($0) } ?? 0
+        let gap = last.map { asked.since($0) } ?? .zero
         var wasBlind = gap >= gapMax
         if case .failing = reach { wasBlind = true }
         lengths.append(min(now.since(asked), Looks.lengthMax))
@@ -119,8 +119,8 @@ struct Looks {
         return last == nil || now.since(since) >= lease
     }
 
-    /// Schedules the next look `gap` nanoseconds from now, or at once where one is wanted.
-    mutating func schedule(_ now: MonotonicTime, after gap: UInt64) -> (step: Step, next: MonotonicTime) {
+    /// Schedules the next look `gap` from now, or at once where one is wanted.
+    mutating func schedule(_ now: MonotonicTime, after gap: TimeSpan) -> (step: Step, next: MonotonicTime) {
         let next = now.advanced(by: gap)
         phase = .waiting(until: next)
         guard isWantedAgain else { return (.nothing, next) }

@@ -13,29 +13,29 @@ extension Ownership {
     #endif
 
     public struct Options: Sendable {
-        /// Nanoseconds between two polls.
-        public var pollInterval: UInt64 = .milliseconds(500)
-        /// Nanoseconds for which a lease's counter may stand still.
-        public var lease: UInt64 = .milliseconds(1500)
+        /// The time between two polls.
+        public var pollInterval: TimeSpan = .milliseconds(500)
+        /// How long a lease's counter may stand still.
+        public var lease: TimeSpan = .milliseconds(1500)
         /// After this many leases a node counts as gone even where gossip does not hold it dead.
         public var leasesAlone: UInt64 = 3
-        /// Nanoseconds for which the candidates must stay the same before a partition leaves a living owner.
+        /// How long the candidates must stay the same before a partition leaves a living owner.
         /// An owner that leaves, or is cut off, does not wait.
-        public var stability: UInt64 = .seconds(3)
+        public var stability: TimeSpan = .seconds(3)
         /// How many partitions this node takes at once, and how many it gives up at once.
         public var takesAtOnce = 16
         public var releasesAtOnce = 8
-        /// Nanoseconds for which an owner lets its heir read before it gives up all the same.
-        public var followingMax: UInt64 = .seconds(3)
-        /// How many partitions this node reads for their owners at once, and for how many nanoseconds it
+        /// How long an owner lets its heir read before it gives up all the same.
+        public var followingMax: TimeSpan = .seconds(3)
+        /// How many partitions this node reads for their owners at once, and for how long it
         /// keeps what it has read.
         public var followsAtOnce = 64
-        public var followedFor: UInt64 = .seconds(20)
+        public var followedFor: TimeSpan = .seconds(20)
         public init() {}
 
         /// The first law of the options that does not hold; `nil` where all do.
         public var mistake: String? {
-            if pollInterval == 0 { return "two polls are some time apart" }
+            if pollInterval == .zero { return "two polls are some time apart" }
             // The next renewal makes up for one that is late or lost.
             if lease < pollInterval * 2 { return "a lease is renewed twice in its time" }
             if leasesAlone < 2 { return "who is not suspected has longer than who is" }

@@ -159,9 +159,8 @@ public struct Ownership {
         }
     }
 
-    /// Schedules the next poll after `gap` nanoseconds, or at once where an event has asked for one
-    /// meanwhile.
-    private mutating func schedule(after gap: UInt64, _ turn: inout Turn) {
+    /// Schedules the next poll after `gap`, or at once where an event has asked for one meanwhile.
+    private mutating func schedule(after gap: TimeSpan, _ turn: inout Turn) {
         let (step, next) = looks.schedule(turn.now, after: gap)
         carryOut(step, &turn)
         turn.effects.append(.wake(at: next))
@@ -171,7 +170,7 @@ public struct Ownership {
         if looks.failed(turn.now) { set(.unreachable(reason), &turn) }
         // Sooner than usual: other nodes, whose looks went through, meanwhile see this node's lease stand
         // still.
-        schedule(after: max(1, options.pollInterval / 4), &turn)
+        schedule(after: max(.nanoseconds(1), options.pollInterval / 4), &turn)
     }
 
     private mutating func polled(_ poll: Poll, asked: MonotonicTime, _ turn: inout Turn) {

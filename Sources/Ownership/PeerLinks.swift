@@ -16,7 +16,7 @@ public struct PeerLinks: Sendable {
     /// News that deserve a line in the log.
     public enum News: Hashable, Sendable {
         case isDown(SessionID, reason: String)
-        case isUpAgain(SessionID, nanosecondsDown: UInt64)
+        case isUpAgain(SessionID, down: TimeSpan)
     }
 
     struct Link: Sendable {
@@ -30,11 +30,11 @@ public struct PeerLinks: Sendable {
         var toldAt: MonotonicTime?
     }
 
-    /// Nanoseconds between two lines about one link that stays down, or goes down again and again.
-    public static let tellingInterval: UInt64 = .seconds(60)
-    /// Nanoseconds for which a node that has just lost its last connection to an owner still counts as able:
+    /// The time between two lines about one link that stays down, or goes down again and again.
+    public static let tellingInterval: TimeSpan = .seconds(60)
+    /// For how long a node that has just lost its last connection to an owner still counts as able:
     /// loops make broken connections again, and other nodes take over the partitions of a dead owner.
-    public static let patience: UInt64 = .seconds(5)
+    public static let patience: TimeSpan = .seconds(5)
     private static let reasonLengthMax = 200
 
     var links: [ProcessID: Link] = [:]
@@ -61,7 +61,7 @@ public struct PeerLinks: Sendable {
         link.downSince = nil
         guard link.wasTold else { return nil }
         link.wasTold = false
-        return .isUpAgain(link.session, nanosecondsDown: now.since(since))
+        return .isUpAgain(link.session, down: now.since(since))
     }
 
     /// A connection that stood has ended. The loop tries again at once, so there is nothing to log yet.

@@ -45,7 +45,7 @@ public final class PeerConnections {
         /// Frames that wait for the connection.
         var waiting: [[UInt8]] = []
         /// When the first waiting frame came.
-        var waitingSince = MonotonicTime(nanoseconds: 0)
+        var waitingSince = MonotonicTime.zero
         /// The waiting frames, and the frames that the connection has not written yet.
         var backlog: Backlog
         var backoff = PeerTiming.backoffMin
@@ -204,7 +204,7 @@ public final class PeerConnections {
         peer.waiting = []
         // The other side takes no frame for older than `waitMax`; a process that slept may hold older ones.
         let waited = events.now().since(peer.waitingSince)
-        if !waiting.isEmpty, waited > UInt64(PeerTiming.waitMax.nanoseconds) {
+        if !waiting.isEmpty, waited > PeerTiming.waitMax {
             peer.backlog.clear()
             peers[processID] = peer
             return events.renewed(processID)

@@ -26,7 +26,7 @@ final class PeerHandler: ChannelInboundHandler {
     /// When each unanswered ping was sent, and when the last answered ping was sent. The other side handed
     /// over each frame behind an answer after it saw that ping (rule: deadlines-travel).
     private var pings: [MonotonicTime] = []
-    private var answered = MonotonicTime(nanoseconds: 0)
+    private var answered = MonotonicTime.zero
     private var watch: RepeatedTask?
     private var pongs = 0
 
@@ -57,8 +57,7 @@ final class PeerHandler: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
         (began, lastHeard) = (.now(), .now())
         // The first frames may have waited for this connection, for `waitMax` at most.
-        let now = events.now().nanoseconds
-        answered = MonotonicTime(nanoseconds: now - min(now, UInt64(PeerTiming.waitMax.nanoseconds)))
+        answered = events.now().rewound(by: PeerTiming.waitMax)
         let channel = context.channel
         let box = NIOLoopBound(self, eventLoop: context.eventLoop)
         watch = context.eventLoop.scheduleRepeatedTask(initialDelay: PeerTiming.ping, delay: PeerTiming.ping)

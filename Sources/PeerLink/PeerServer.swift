@@ -56,11 +56,11 @@ public struct PeerEvents: Sendable {
 
 public enum PeerTiming {
     /// A connection that is silent for this long counts as half open, and is closed.
-    public static let silence = TimeAmount.seconds(8)
+    public static let silence = TimeAmount(waitMax)
     static let ping = TimeAmount.seconds(2)
     static let connect = TimeAmount.seconds(2)
     /// Frames that have waited longer than this are dropped when the connection is there.
-    static let waitMax = silence
+    static let waitMax = TimeSpan.seconds(8)
     static let pingsMax = 16
     static let backoffMin = TimeAmount.milliseconds(100)
     static let backoffMax = TimeAmount.milliseconds(1500)

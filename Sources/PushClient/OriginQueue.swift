@@ -4,8 +4,8 @@ import Model
 /// origin; within an origin requests keep their order.
 ///
 /// An origin that has not yet answered gets one request at once. So a dead origin fills one place instead of
-/// all its places. After the first answer the origin gets `perOriginMax`, until it has neither waiting requests
-/// nor requests under way.
+/// all its places. After the first answer the origin gets `perOriginMax`, until it has neither waiting
+/// requests nor requests under way.
 ///
 /// A machine: the caller gives the time.
 struct OriginQueue<Request> {

@@ -160,9 +160,9 @@ final class Transfer {
         (body, answer) = ([], [])
     }
 
-    /// Whether the answer's header block has been whole for longer than `rest` nanoseconds, since a call of
+    /// Whether the answer's header block has been whole for longer than `rest`, since a call of
     /// this function first saw that.
-    func isCut(_ now: MonotonicTime, after rest: UInt64) -> Bool {
+    func isCut(_ now: MonotonicTime, after rest: TimeSpan) -> Bool {
         guard head.status != nil else { return false }
         let seenAt = headSeenAt ?? now
         headSeenAt = seenAt

@@ -163,11 +163,11 @@ final class Worker {
         }
         guard now.since(lookedAt) >= .milliseconds(Worker.lookMilliseconds) else { return }
         lookedAt = now
-        let wait = UInt64.milliseconds(UInt64(settings.waitMilliseconds))
+        let wait = TimeSpan.milliseconds(UInt64(settings.waitMilliseconds))
         finishCutAnswers()
-        guard queue.waiting > 0, now.nanoseconds > wait else { return }
+        guard queue.waiting > 0, now.nanoseconds > wait.nanoseconds else { return }
         let reason = "the request waited for \(settings.waitMilliseconds) ms"
-        for request in queue.expire(before: MonotonicTime(nanoseconds: now.nanoseconds - wait)) {
+        for request in queue.expire(before: now.rewound(by: wait)) {
             answers.append(request.failed(reason, mayHaveArrived: false))
         }
     }
@@ -176,7 +176,7 @@ final class Worker {
     /// answered. Up to libcurl 7.88 at least, this is also how a transfer ends whose stream's end libcurl has
     /// forgotten: some tens of a million requests at 15,000 a second.
     private func finishCutAnswers() {
-        let rest = UInt64.milliseconds(UInt64(settings.answerRestMilliseconds))
+        let rest = TimeSpan.milliseconds(UInt64(settings.answerRestMilliseconds))
         for (easy, transfer) in running where transfer.isCut(now, after: rest) {
             running[easy] = nil
             curl_multi_remove_handle(multi.raw, easy)
@@ -184,7 +184,7 @@ final class Worker {
         }
     }
 
-    private var idle: UInt64 { .seconds(UInt64(settings.idleSeconds)) }
+    private var idle: TimeSpan { .seconds(UInt64(settings.idleSeconds)) }
 
     /// Closes all connections. libcurl closes them with the handle that has them.
     private func renew(failing reason: String) {
@@ -218,7 +218,7 @@ final class Worker {
         } else if !running.isEmpty {
             milliseconds = Worker.workMilliseconds
         } else if let busyAt {
-            milliseconds = (idle - min(idle, Worker.time.since(busyAt))) / 1_000_000 + 1
+            milliseconds = idle.reduced(by: Worker.time.since(busyAt)).milliseconds + 1
         } else {
             milliseconds = UInt64(Int32.max)
         }

@@ -3,8 +3,8 @@ import Model
 /// Counts messages addressed to single devices: each device has a limit for a minute and one for an hour.
 /// `LimitTable` says how, and which devices it forgets.
 public struct DeviceLimiter: Sendable {
-    static let minute: UInt64 = .seconds(60)
-    static let hour: UInt64 = .seconds(3600)
+    static let minute: TimeSpan = .seconds(60)
+    static let hour: TimeSpan = .seconds(3600)
 
     private var table: LimitTable
 

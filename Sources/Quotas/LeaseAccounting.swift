@@ -82,11 +82,11 @@ struct LeaseAccounting: Sendable {
                 // Tokens of an earlier, longer lease do not end sooner.
                 leaseEnd: max(now.advanced(by: lease), accounts[index].leaseEnd), shareRate: share,
                 shareStart: now,
-                shareEnd: now.advanced(by: share > 0 ? bounds.share : 0)))
+                shareEnd: now.advanced(by: share > 0 ? bounds.share : .zero)))
         return QuotaGrant(
             spender: request.spender, project: request.project, kind: request.kind, number: request.number,
             grantorEpoch: grantorEpoch, tokens: tokens, leaseLength: lease, shareRate: share,
-            shareLength: bounds.share, retryAfter: isMet ? 0 : retryAfter(bounds, now), rate: rate)
+            shareLength: bounds.share, retryAfter: isMet ? .zero : retryAfter(bounds, now), rate: rate)
     }
 
     /// The place of the spender's account, which is new where the spender had none. A new account does not
@@ -196,16 +196,16 @@ struct LeaseAccounting: Sendable {
         let cap = rate.burstUnits / UInt128(bounds.shareDivisor)
         guard rate.burstUnits > held, cap > accruedByOthers else { return 0 }
         let room = min(rate.burstUnits - held, cap - accruedByOthers)
-        let span = UInt128(now.advanced(by: bounds.share).since(account.shareStart(now)))
-        let most = room / (span * UInt128(rate.seconds))
+        let span = now.advanced(by: bounds.share).since(account.shareStart(now))
+        let most = room / (UInt128(span.nanoseconds) * UInt128(rate.seconds))
         share = min(share, UInt64(clamping: most))
         // The largest share counts until the last one's end: a smaller share would prolong a larger one.
         guard UInt128(account.shareRateMax) <= most, share >= bounds.shareMin else { return 0 }
         return share
     }
 
-    /// Nanoseconds until the lease accounting can grant a token, as far as refill alone decides.
-    private func retryAfter(_ bounds: QuotaBounds, _ now: MonotonicTime) -> UInt64 {
+    /// The time until the lease accounting can grant a token, as far as refill alone decides.
+    private func retryAfter(_ bounds: QuotaBounds, _ now: MonotonicTime) -> TimeSpan {
         let (leased, accrued, _) = out(now)
         let delay = bucket.delay(until: rate.scale, beside: leased + accrued, now) ?? bounds.retryMax
         return min(max(delay, bounds.retryMin), bounds.retryMax)
@@ -245,7 +245,7 @@ struct LeaseAccounting: Sendable {
     func moved(from here: MonotonicTime, to there: MonotonicTime) -> LeaseAccounting {
         func move(_ time: MonotonicTime) -> MonotonicTime {
             if time > here { return there.advanced(by: time.since(here)) }
-            return MonotonicTime(nanoseconds: there.nanoseconds - min(here.since(time), there.nanoseconds))
+            return there.rewound(by: here.since(time))
         }
         var moved = self
         moved.bucket = TokenBucket(rate, units: bucket.units, refilled: move(bucket.refilled))

@@ -4,7 +4,7 @@ import Model
 struct LeasedTokens: Sendable {
     /// Tokens of the first lease, which the spender may spend until `expires`.
     var tokens: UInt64 = 0
-    var expires = MonotonicTime(nanoseconds: 0)
+    var expires = MonotonicTime.zero
     /// With fewer tokens than this in all leases, the spender asks for more.
     var lowWater: UInt64 = 0
     /// The part of `lowWater` that is left for the first lease. Invariant: lowWater − nextTokens, or 0,
@@ -19,18 +19,18 @@ struct LeasedTokens: Sendable {
 
     /// A later lease, spent after the first.
     var nextTokens: UInt64 = 0
-    var nextExpires = MonotonicTime(nanoseconds: 0)
+    var nextExpires = MonotonicTime.zero
 
     var grantorEpoch = Epoch(0)
     var applied: UInt64 = 0
     /// When the grant `applied` came.
-    var appliedAt = MonotonicTime(nanoseconds: 0)
+    var appliedAt = MonotonicTime.zero
     var shareSpent: UInt64 = 0
 
     /// Tokens a second that may be spent from `shareStart` to `shareEnd` while the owner is silent.
     var shareRate: UInt64 = 0
-    var shareStart = MonotonicTime(nanoseconds: 0)
-    var shareEnd = MonotonicTime(nanoseconds: 0)
+    var shareStart = MonotonicTime.zero
+    var shareEnd = MonotonicTime.zero
     /// Tokens of the share spent since `shareStart`.
     var shareUsed: UInt64 = 0
 
@@ -47,21 +47,21 @@ struct LeasedTokens: Sendable {
     /// The last question has no answer yet.
     var isAsking = false
     /// Since when the owner owes an answer; meaningful while `isAsking`.
-    var owedSince = MonotonicTime(nanoseconds: 0)
+    var owedSince = MonotonicTime.zero
     /// What the last question asked for, for its repetitions.
     var demand: UInt64 = 0
     var needed: UInt64 = 0
-    var askedSince = MonotonicTime(nanoseconds: 0)
+    var askedSince = MonotonicTime.zero
     /// How often the spender has repeated the question.
     var repeats: UInt64 = 0
-    /// How long the last answer took, and how long its lease is valid from the request on, nanoseconds.
-    var answerTime: UInt64 = 0
-    var lease: UInt64 = 0
+    /// How long the last answer took, and how long its lease is valid from the request on.
+    var answerTime = TimeSpan.zero
+    var lease = TimeSpan.zero
     var demandPerSecond: UInt64 = 0
 
     /// The owner had too few tokens: the spender does not ask again before this time.
-    var blockedUntil = MonotonicTime(nanoseconds: 0)
-    var blockedSince = MonotonicTime(nanoseconds: 0)
+    var blockedUntil = MonotonicTime.zero
+    var blockedSince = MonotonicTime.zero
     /// The rate in the owner's last grant.
     var rate: QuotaRate?
 
@@ -69,7 +69,7 @@ struct LeasedTokens: Sendable {
     /// Operations wait, and no `ready` has come for them since.
     var hasWaiting = false
     /// Since when nothing is held or awaited here; meaningful while not active.
-    var inactiveSince = MonotonicTime(nanoseconds: 0)
+    var inactiveSince = MonotonicTime.zero
     /// Ticks since the last operation.
     var quietTicks = 0
     var askedAtTick: UInt64 = 0
@@ -82,7 +82,7 @@ struct LeasedTokens: Sendable {
     /// The way of nearly every operation: the first lease has not run out, and keeps its low-water mark.
     @inline(__always)
     mutating func takeQuickly(_ count: UInt64, _ now: MonotonicTime) -> Bool {
-        guard now.nanoseconds < expires.nanoseconds, tokens >= lowWaterOfFirst,
+        guard now < expires, tokens >= lowWaterOfFirst,
             tokens - lowWaterOfFirst >= count
         else { return false }
         tokens -= count
@@ -123,7 +123,7 @@ struct LeasedTokens: Sendable {
     /// Tokens of the share that have accrued and are not spent.
     func accruedShare(_ now: MonotonicTime) -> UInt64 {
         guard shareRate > 0, now < shareEnd else { return 0 }
-        let accrued = UInt128(shareRate) * UInt128(now.since(shareStart)) / 1_000_000_000
+        let accrued = UInt128(shareRate) * UInt128(now.since(shareStart).nanoseconds) / 1_000_000_000
         return UInt64(clamping: accrued) - min(shareUsed, UInt64(clamping: accrued))
     }
 
@@ -154,16 +154,16 @@ struct LeasedTokens: Sendable {
 
     var held: UInt64 { tokens + nextTokens }
 
-    /// Nanoseconds after which the spender repeats an unanswered request. The gap doubles each time, so that
+    /// The time after which the spender repeats an unanswered request. The gap doubles each time, so that
     /// a slow answer still finds its request among the last few. It stays within half of the longest lease,
     /// because an answer after that would bring little.
-    func repeatGap(_ bounds: QuotaBounds) -> UInt64 {
+    func repeatGap(_ bounds: QuotaBounds) -> TimeSpan {
         let most = max(bounds.tick, bounds.share / 2)
         let first = max(bounds.tick, min(2 * min(answerTime, bounds.share), most))
-        return min(first << min(repeats, 20), most)
+        return min(first.doubled(times: min(repeats, 20)), most)
     }
 
-    func patience(_ bounds: QuotaBounds) -> UInt64 {
+    func patience(_ bounds: QuotaBounds) -> TimeSpan {
         shareRate > 0 ? bounds.patience : bounds.patienceWithoutShare
     }
 

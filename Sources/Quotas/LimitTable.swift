@@ -15,26 +15,27 @@ struct LimitTable: Sendable {
     struct Entry: Sendable {
         /// 0 in a free cell.
         var key: UInt64 = 0
-        var refilled: UInt64 = 0
+        var refilled = MonotonicTime.zero
         /// What is missing from the short and the long bucket, in tokens × nanoseconds of the period. 200,000
         /// tokens of a day's period still fit into 64 bits.
         var shortMissing: UInt64 = 0
         var longMissing: UInt64 = 0
         /// When both buckets will be full again.
-        var full: UInt64 = 0
+        var full = MonotonicTime.zero
     }
 
-    /// The limit that a further action would pass, and after how many nanoseconds to ask again.
+    /// The limit that a further action would pass, and after how long to ask again.
     struct Refusal {
         var isLong: Bool
         var limit: UInt64
-        var delay: UInt64
+        var delay: TimeSpan
     }
 
     typealias Limits = (short: UInt64, long: UInt64)
+    typealias Periods = (short: TimeSpan, long: TimeSpan)
 
     let countMax: Int
-    private let periods: Limits
+    private let periods: Periods
     private let sweepCount: Int
     private let evictionSample: Int
     /// Mixed into the keys' cells: a client that chooses its keys cannot choose their cells.
@@ -45,8 +46,8 @@ struct LimitTable: Sendable {
 
     /// At most `countMax` entries, rounded up to a power of two from 16, with 80 bytes of memory for each
     /// once they are used. Each `take` looks at `sweepCount` other cells. Where an entry must go, the table
-    /// looks at `evictionSample` entries. `periods` are in nanoseconds.
-    init(periods: Limits, countMax: Int, sweepCount: Int, evictionSample: Int, salt: UInt64 = 0) {
+    /// looks at `evictionSample` entries.
+    init(periods: Periods, countMax: Int, sweepCount: Int, evictionSample: Int, salt: UInt64 = 0) {
         precondition(sweepCount > 0 && evictionSample > 0, "who looks at nobody forgets nobody")
         (self.sweepCount, self.evictionSample) = (sweepCount, evictionSample)
         (self.periods, self.salt) = (periods, salt)
@@ -62,17 +63,17 @@ struct LimitTable: Sendable {
         var cell = find(key)
         var entry = entries[cell]
         let isNew = entry.key == 0
-        if isNew { entry = Entry(key: key, refilled: now.nanoseconds) }
+        if isNew { entry = Entry(key: key, refilled: now) }
         refill(&entry, limits, now: now)
         if let refusal = refusal(entry, limits) {
             if !isNew { entries[cell] = entry }
             return refusal
         }
-        entry.shortMissing += periods.short
-        entry.longMissing += periods.long
+        entry.shortMissing += periods.short.nanoseconds
+        entry.longMissing += periods.long.nanoseconds
         // Neither limit is 0, because `refusal` refuses at a limit of 0.
         let delay = max(entry.shortMissing / limits.short, entry.longMissing / limits.long) + 1
-        entry.full = now.advanced(by: delay).nanoseconds
+        entry.full = now.advanced(by: .nanoseconds(delay))
         if isNew {
             cell = makeRoom(for: key, at: cell)
             count += 1
@@ -90,26 +91,27 @@ struct LimitTable: Sendable {
     }
 
     private func refusal(_ entry: Entry, _ limits: Limits) -> Refusal? {
-        func check(_ missing: UInt64, _ limit: UInt64, period: UInt64, isLong: Bool) -> Refusal? {
+        func check(_ missing: UInt64, _ limit: UInt64, period: TimeSpan, isLong: Bool) -> Refusal? {
+            let period = period.nanoseconds
             let room = limit * period
             guard missing + period > room else { return nil }
             let delay = limit == 0 ? period : (missing + period - room + limit - 1) / limit
-            return Refusal(isLong: isLong, limit: limit, delay: delay)
+            return Refusal(isLong: isLong, limit: limit, delay: .nanoseconds(delay))
         }
         return check(entry.shortMissing, limits.short, period: periods.short, isLong: false)
             ?? check(entry.longMissing, limits.long, period: periods.long, isLong: true)
     }
 
     private func refill(_ entry: inout Entry, _ limits: Limits, now: MonotonicTime) {
-        guard now.nanoseconds > entry.refilled else { return }
-        let elapsed = now.nanoseconds - entry.refilled
+        guard now > entry.refilled else { return }
+        let elapsed = now.since(entry.refilled).nanoseconds
         func missing(_ missing: UInt64, _ rate: UInt64) -> UInt64 {
             let (refill, isHuge) = elapsed.multipliedReportingOverflow(by: rate)
             return isHuge || refill >= missing ? 0 : missing - refill
         }
         entry.shortMissing = missing(entry.shortMissing, limits.short)
         entry.longMissing = missing(entry.longMissing, limits.long)
-        entry.refilled = now.nanoseconds
+        entry.refilled = now
     }
 
     // MARK: The table
@@ -154,7 +156,7 @@ struct LimitTable: Sendable {
     private mutating func sweep(_ now: MonotonicTime) {
         for _ in 0..<sweepCount {
             hand = (hand + 1) & (entries.count - 1)
-            if entries[hand].key != 0, entries[hand].full <= now.nanoseconds { remove(hand) }
+            if entries[hand].key != 0, entries[hand].full <= now { remove(hand) }
         }
     }
 

@@ -28,11 +28,11 @@ struct QuotaAccount: Sendable {
     private var shareSpent: UInt64
     /// The spender's last demand, where it was not met; counts until `hungerEnd`.
     var hunger: UInt64 = 0
-    var hungerEnd = MonotonicTime(nanoseconds: 0)
-    /// How long the spender's next leases are, nanoseconds, before `lease(_:)` bounds them: long at first,
+    var hungerEnd = MonotonicTime.zero
+    /// How long the spender's next leases are, before `lease(_:)` bounds them: long at first,
     /// shorter where reports come soon, longer again where a lease ran out on its way.
-    private var lease = UInt64.max
-    private(set) var heard = MonotonicTime(nanoseconds: 0)
+    private var lease = TimeSpan.max
+    private(set) var heard = MonotonicTime.zero
 
     init(_ spender: SpenderID, spent: UInt64, shareSpent: UInt64) {
         self.spender = spender
@@ -42,11 +42,11 @@ struct QuotaAccount: Sendable {
 
     var leased: UInt64 { flight.reduce(held) { $0 + $1.tokens } }
 
-    func lease(_ bounds: QuotaBounds) -> UInt64 { min(max(lease, bounds.lease), bounds.share) }
+    func lease(_ bounds: QuotaBounds) -> TimeSpan { min(max(lease, bounds.lease), bounds.share) }
 
     /// When the spender's last lease ends.
     var leaseEnd: MonotonicTime {
-        flight.last?.leaseEnd ?? applied?.leaseEnd ?? MonotonicTime(nanoseconds: 0)
+        flight.last?.leaseEnd ?? applied?.leaseEnd ?? MonotonicTime.zero
     }
 
     var isIdle: Bool { held == 0 && flight.isEmpty && (applied?.shareRate ?? 0) == 0 }
@@ -62,7 +62,7 @@ struct QuotaAccount: Sendable {
     var shareRateMax: UInt64 { flight.reduce(applied?.shareRate ?? 0) { max($0, $1.shareRate) } }
 
     private var shareEnd: MonotonicTime {
-        var end = MonotonicTime(nanoseconds: 0)
+        var end = MonotonicTime.zero
         if let applied, applied.shareRate > 0 { end = applied.shareEnd }
         for grant in flight where grant.shareRate > 0 { end = max(end, grant.shareEnd) }
         return end
@@ -75,7 +75,7 @@ struct QuotaAccount: Sendable {
         guard rate > 0 else { return 0 }
         let end = shareEnd
         let start = shareStart(end)
-        return UInt128(rate) * UInt128(min(time ?? end, end).since(start))
+        return UInt128(rate) * UInt128(min(time ?? end, end).since(start).nanoseconds)
     }
 
     // MARK: Events

@@ -3,24 +3,24 @@ import Model
 /// Lengths and bounds of quotas. They must be the same on all nodes of a cluster: a new owner knows by
 /// `lease`, `share` and `inflow` for how long the former owner's grants bind it.
 public struct QuotaBounds: Hashable, Sendable {
-    /// For how long leased tokens are valid at least, nanoseconds. A lease covers about three quarters of it.
-    public var lease: UInt64 = .milliseconds(100)
+    /// For how long leased tokens are valid at least. A lease covers about three quarters of it.
+    public var lease: TimeSpan = .milliseconds(100)
     /// For how long a fallback share is valid, and a lease at most: no grant of a former owner binds a new
     /// owner for longer.
-    public var share: UInt64 = .seconds(1)
+    public var share: TimeSpan = .seconds(1)
     /// For how long tokens flow into a bucket that began empty before its owner grants any.
-    public var inflow: UInt64 = .milliseconds(100)
-    /// How much demand a lease is meant to cover at least, nanoseconds.
-    public var leaseCover: UInt64 = .milliseconds(75)
+    public var inflow: TimeSpan = .milliseconds(100)
+    /// How much demand a lease is meant to cover at least.
+    public var leaseCover: TimeSpan = .milliseconds(75)
     /// A refused spender asks again after `retryMin` at the earliest, and after `retryMax` at the latest.
-    public var retryMin: UInt64 = .milliseconds(2)
-    public var retryMax: UInt64 = .milliseconds(100)
+    public var retryMin: TimeSpan = .milliseconds(2)
+    public var retryMax: TimeSpan = .milliseconds(100)
     /// How often a spender checks leased tokens that are held or awaited.
-    public var tick: UInt64 = .milliseconds(25)
+    public var tick: TimeSpan = .milliseconds(25)
     /// How long a spender that has a share waits for the owner before it spends the share.
-    public var patience: UInt64 = .milliseconds(50)
+    public var patience: TimeSpan = .milliseconds(50)
     /// How long operations wait that no share can carry: long enough for the bucket to get another owner.
-    public var patienceWithoutShare: UInt64 = .seconds(5)
+    public var patienceWithoutShare: TimeSpan = .seconds(5)
 
     /// Spenders of one project and kind at once. Further spenders get nothing.
     public var accountCountMax = 1024
@@ -43,7 +43,7 @@ public struct QuotaBounds: Hashable, Sendable {
 
     /// The first rule that the bounds break; `nil` where they break none.
     public var mistake: String? {
-        if lease == 0 || tick == 0 || leaseCover == 0 { return "a lease needs some time" }
+        if lease == .zero || tick == .zero || leaseCover == .zero { return "a lease needs some time" }
         if share < lease { return "a promise binds a successor for as long as a lease is valid" }
         if leaseCover > lease { return "a lease is sized to no more than the time for which it is valid" }
         if retryMin > retryMax { return "the earliest retry is before the latest" }

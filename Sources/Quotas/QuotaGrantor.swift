@@ -72,7 +72,7 @@ public struct QuotaGrantor: Sendable {
 
     var projects: [ProjectNumber: Project] = [:]
     /// Until when this node is certain to be the owner. On a node of its own this never ends.
-    public var authority = MonotonicTime(nanoseconds: .max)
+    public var authority = MonotonicTime.max
     public var laws = LawWatch()
 
     public let bounds: QuotaBounds

@@ -16,19 +16,23 @@ public struct QuotaLimits: Hashable, Sendable {
     public var devicePerHour: UInt32 { didSet { devicePerHour = min(devicePerHour, Self.deviceCountMax) } }
     /// Devices that the project may have.
     public var devices: UInt64
+    /// Names of topics that the project may have in one event loop. A name counts 1, and 1 more for each
+    /// whole 64 bytes.
+    public var topics: UInt64
 
     public init(
         sends: QuotaRate = QuotaRate(count: 10_000, burst: 600_000),
         subscriptionChanges: QuotaRate = QuotaRate(count: 3_000, burst: 3_000),
         registrations: QuotaRate = QuotaRate(count: 1_000, burst: 1_000),
         fanouts: UInt32 = 1_000, devicePerMinute: UInt32 = 240, devicePerHour: UInt32 = 5_000,
-        devices: UInt64 = 20_000_000
+        devices: UInt64 = 20_000_000, topics: UInt64 = 5_000_000
     ) {
         self.sends = sends
         self.subscriptionChanges = subscriptionChanges
         self.registrations = registrations
         self.fanouts = fanouts
         self.devices = devices
+        self.topics = topics
         self.devicePerMinute = min(devicePerMinute, Self.deviceCountMax)
         self.devicePerHour = min(devicePerHour, Self.deviceCountMax)
     }
@@ -70,17 +74,18 @@ public struct QuotaLimits: Hashable, Sendable {
     }
 }
 
-/// The form in which the engine stores limits: 89 bytes, integers little-endian.
+/// The form in which the engine stores limits: 97 bytes, integers little-endian.
 ///
-///     0     version, 2
+///     0     version, 3
 ///     1     for sends, subscription changes, registrations in turn, 20 bytes:
 ///           count (8), seconds (4), burst (8)
 ///     61    unfinished fan-outs (4), per device and minute (4), per device and hour (4)
 ///     73    devices of the project (8)
-///     81    the first 8 bytes again, to show a cut or shifted text
+///     81    names of topics of the project (8)
+///     89    the first 8 bytes again, to show a cut or shifted text
 extension QuotaLimits {
-    public static let encodedVersion: UInt8 = 2
-    public static let encodedCount = 89
+    public static let encodedVersion: UInt8 = 3
+    public static let encodedCount = 97
 
     public var encoded: [UInt8] {
         var bytes: [UInt8] = [QuotaLimits.encodedVersion]
@@ -96,6 +101,7 @@ extension QuotaLimits {
         put(devicePerMinute)
         put(devicePerHour)
         put(devices)
+        put(topics)
         bytes.append(contentsOf: bytes[0..<8])
         return bytes
     }
@@ -104,7 +110,7 @@ extension QuotaLimits {
     public init?(encoded bytes: some Collection<UInt8>) {
         let bytes = Array(bytes)
         guard bytes.count == QuotaLimits.encodedCount, bytes[0] == QuotaLimits.encodedVersion,
-            bytes[0..<8] == bytes[81..<89]
+            bytes[0..<8] == bytes[89..<97]
         else { return nil }
         var offset = 1
         func next<T: FixedWidthInteger>(_ type: T.Type) -> T {
@@ -119,7 +125,7 @@ extension QuotaLimits {
         self.init(
             sends: rate(), subscriptionChanges: rate(), registrations: rate(), fanouts: next(UInt32.self),
             devicePerMinute: next(UInt32.self), devicePerHour: next(UInt32.self),
-            devices: next(UInt64.self))
+            devices: next(UInt64.self), topics: next(UInt64.self))
         guard encoded == bytes else { return nil }
     }
 }

@@ -31,9 +31,9 @@ public struct QuotaRequest: Hashable, Sendable {
     public var spent: UInt64
     /// Tokens of fallback shares spent in this grantor epoch in all.
     public var shareSpent: UInt64
-    /// Nanoseconds from the arrival of the grant `applied` to the present start of its share's accrual: with
+    /// The time from the arrival of the grant `applied` to the present start of its share's accrual: with
     /// each new question a spender forgoes what has accrued.
-    public var shareOffset: UInt64
+    public var shareOffset: TimeSpan
     /// Unspent tokens of leases that have not run out.
     public var held: UInt64
     /// Tokens that the spender wants for about the next three quarters of a lease; 0 with `isRelease`.
@@ -57,14 +57,14 @@ public struct QuotaGrant: Hashable, Sendable {
     public var grantorEpoch: Epoch
     /// Leased tokens, at most the demand.
     public var tokens: UInt64
-    /// The tokens are void this many nanoseconds after the request left the spender.
-    public var leaseLength: UInt64
+    /// The tokens are void this long after the request left the spender.
+    public var leaseLength: TimeSpan
     /// The fallback share, tokens a second. It replaces every earlier one.
     public var shareRate: UInt64
-    /// The share is void this many nanoseconds after the request left the spender.
-    public var shareLength: UInt64
-    /// 0 where `tokens` cover what is needed; otherwise nanoseconds until the spender should ask again.
-    public var retryAfter: UInt64
+    /// The share is void this long after the request left the spender.
+    public var shareLength: TimeSpan
+    /// 0 where `tokens` cover what is needed; otherwise the time until the spender should ask again.
+    public var retryAfter: TimeSpan
     /// The project's rate, for the texts of the spender's refusals.
     public var rate: QuotaRate
 }

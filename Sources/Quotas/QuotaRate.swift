@@ -1,3 +1,5 @@
+import Model
+
 /// A number of tokens in a number of seconds, and how many tokens may be saved up.
 ///
 /// A rate is a fraction, because FCM's limits are: 600,000 a minute, 5,000 an hour. Its period is whole
@@ -27,9 +29,9 @@ public struct QuotaRate: Hashable, Sendable {
     /// Whole tokens a minute, rounded up.
     public var perMinute: UInt64 { (count * 60 + UInt64(seconds) - 1) / UInt64(seconds) }
 
-    /// Whole tokens that come in some nanoseconds, rounded up.
-    public func inflow(in nanoseconds: UInt64) -> UInt64 {
-        UInt64(clamping: (UInt128(count) * UInt128(nanoseconds) + scale - 1) / scale)
+    /// Whole tokens that come in a time, rounded up.
+    public func inflow(in length: TimeSpan) -> UInt64 {
+        UInt64(clamping: (UInt128(count) * UInt128(length.nanoseconds) + scale - 1) / scale)
     }
 
     /// Units in a token: a bucket counts in parts of which exactly `count` come in each nanosecond.

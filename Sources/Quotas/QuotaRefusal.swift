@@ -1,3 +1,5 @@
+import Model
+
 /// The kinds of quotas. The texts of a kind (metric, limit, unit) stand in FCM's error details.
 public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
     /// Messages sent by a project.
@@ -28,9 +30,9 @@ public struct QuotaRefusal: Hashable, Sendable {
     /// operations for `fanouts`, messages a minute or hour for the device limits, devices for `devices`,
     /// registrations or subscription changes a minute or day for the address limits.
     public var limit: UInt64
-    /// Nanoseconds until the bucket will hold enough, by refill alone.
-    public var retryDelay: UInt64
-    public init(kind: QuotaKind, limit: UInt64, retryDelay: UInt64) {
+    /// The time until the bucket will hold enough, by refill alone.
+    public var retryDelay: TimeSpan
+    public init(kind: QuotaKind, limit: UInt64, retryDelay: TimeSpan) {
         self.kind = kind
         self.limit = limit
         self.retryDelay = retryDelay

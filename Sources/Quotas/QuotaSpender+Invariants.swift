@@ -59,7 +59,7 @@ extension LeasedTokens {
         let (used, overflow) = spent.addingReportingOverflow(held)
         if overflow || used > granted { return "more is spent and held than was granted" }
         guard shareRate > 0 else { return nil }
-        let most = UInt128(shareRate) * UInt128(shareEnd.since(shareStart)) / 1_000_000_000
+        let most = UInt128(shareRate) * UInt128(shareEnd.since(shareStart).nanoseconds) / 1_000_000_000
         return UInt128(shareUsed) > most ? "more of the share is spent than it has" : nil
     }
 }

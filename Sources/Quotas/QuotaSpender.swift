@@ -148,8 +148,8 @@ public struct QuotaSpender: Sendable {
         guard let rate = leased.rate, rate.count > 0 else {
             return .refused(QuotaRefusal(kind: kind, limit: 0, retryDelay: bounds.retryMax))
         }
-        let refill = UInt128(count) * rate.scale / UInt128(rate.count)
-        let delay = UInt64(clamping: refill) - min(now.since(leased.blockedSince), UInt64(clamping: refill))
+        let refill = TimeSpan.nanoseconds(UInt64(clamping: UInt128(count) * rate.scale / UInt128(rate.count)))
+        let delay = refill.reduced(by: now.since(leased.blockedSince))
         return .refused(
             QuotaRefusal(
                 kind: kind, limit: kind == .sends ? rate.perMinute : rate.perSecond,
@@ -160,7 +160,7 @@ public struct QuotaSpender: Sendable {
     public func atHand(_ kind: QuotaKind, _ project: ProjectNumber) -> UInt64 {
         guard kind.rawValue < 3, let place = table.place(of: project) else { return 0 }
         let leased = leasedTokens[place * 3 + Int(kind.rawValue)]
-        let share = UInt128(leased.shareRate) * UInt128(bounds.share) / 1_000_000_000
+        let share = UInt128(leased.shareRate) * UInt128(bounds.share.nanoseconds) / 1_000_000_000
         return leased.held + UInt64(clamping: share)
     }
 
@@ -168,13 +168,14 @@ public struct QuotaSpender: Sendable {
 
     /// Asks the owner for the demand until the next answer, and at least for `wanted`, for an operation.
     private mutating func ask(_ index: Int, beside wanted: UInt64, _ turn: inout Turn) {
-        let elapsed = max(turn.now.since(leasedTokens[index].askedSince), .milliseconds(10))
+        let elapsed = UInt128(
+            max(turn.now.since(leasedTokens[index].askedSince), .milliseconds(10)).nanoseconds)
         let asked = UInt128(leasedTokens[index].asked)
         // The lease must last until the answer to the next question, which goes out when half of it is spent.
         let cover = max(
             bounds.leaseCover, min(3 * leasedTokens[index].answerTime, leasedTokens[index].lease / 4 * 3))
-        let estimate = UInt64(clamping: asked * UInt128(cover) / UInt128(elapsed))
-        let perSecond = UInt64(clamping: asked * 1_000_000_000 / UInt128(elapsed))
+        let estimate = UInt64(clamping: asked * UInt128(cover.nanoseconds) / elapsed)
+        let perSecond = UInt64(clamping: asked * 1_000_000_000 / elapsed)
         leasedTokens[index].demandPerSecond =
             min(perSecond, QuotaRate.countMax) / 2 + leasedTokens[index].demandPerSecond / 2
         let held = leasedTokens[index].held

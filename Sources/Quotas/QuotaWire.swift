@@ -10,9 +10,8 @@ extension QuotaRequest {
         out.u8(kind.rawValue)
         out.u8(isRelease ? 1 : 0)
         for value in [
-            number, grantorEpoch.rawValue, applied, floor, spent, shareSpent, shareOffset, held, demand,
-            needed,
-            demandPerSecond,
+            number, grantorEpoch.rawValue, applied, floor, spent, shareSpent,
+            shareOffset.nanoseconds, held, demand, needed, demandPerSecond,
         ] { out.varint(value) }
     }
 
@@ -23,7 +22,8 @@ extension QuotaRequest {
             spender: spender, project: project, kind: kind, number: try reader.varint(),
             grantorEpoch: Epoch(try reader.varint()), applied: try reader.varint(),
             floor: try reader.varint(),
-            spent: try reader.varint(), shareSpent: try reader.varint(), shareOffset: try reader.varint(),
+            spent: try reader.varint(), shareSpent: try reader.varint(),
+            shareOffset: .nanoseconds(try reader.varint()),
             held: try reader.varint(), demand: try reader.varint(), needed: try reader.varint(),
             demandPerSecond: try reader.varint(), isRelease: isRelease)
     }
@@ -36,9 +36,8 @@ extension QuotaGrant {
         out.u8(kind.rawValue)
         out.u8(0)
         for value in [
-            number, grantorEpoch.rawValue, tokens, leaseLength, shareRate, shareLength, retryAfter,
-            rate.count,
-            UInt64(rate.seconds), rate.burst,
+            number, grantorEpoch.rawValue, tokens, leaseLength.nanoseconds, shareRate,
+            shareLength.nanoseconds, retryAfter.nanoseconds, rate.count, UInt64(rate.seconds), rate.burst,
         ] { out.varint(value) }
     }
 
@@ -48,8 +47,8 @@ extension QuotaGrant {
         self.init(
             spender: spender, project: project, kind: kind, number: try reader.varint(),
             grantorEpoch: Epoch(try reader.varint()), tokens: try reader.varint(),
-            leaseLength: try reader.varint(), shareRate: try reader.varint(),
-            shareLength: try reader.varint(), retryAfter: try reader.varint(),
+            leaseLength: .nanoseconds(try reader.varint()), shareRate: try reader.varint(),
+            shareLength: .nanoseconds(try reader.varint()), retryAfter: .nanoseconds(try reader.varint()),
             rate: QuotaRate(
                 count: try reader.varint(), perSeconds: UInt32(clamping: try reader.varint()),
                 burst: try reader.varint()))

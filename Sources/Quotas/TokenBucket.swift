@@ -37,7 +37,7 @@ public struct TokenBucket: Hashable, Sendable {
     public mutating func refill(_ now: MonotonicTime) {
         guard now > refilled else { return }
         // 2⁶⁴ × 10¹² and 10¹² × 86,400 × 10⁹ both stay below 2¹²⁸.
-        units = min(units + UInt128(now.since(refilled)) * UInt128(rate.count), rate.burstUnits)
+        units = min(units + UInt128(now.since(refilled).nanoseconds) * UInt128(rate.count), rate.burstUnits)
         refilled = now
     }
 
@@ -64,20 +64,20 @@ public struct TokenBucket: Hashable, Sendable {
         return UInt64(units / rate.scale)
     }
 
-    /// Nanoseconds until the bucket will hold `count` tokens if no one takes any; `nil` where it never will.
-    public mutating func delay(until count: UInt64, _ now: MonotonicTime) -> UInt64? {
+    /// The time until the bucket will hold `count` tokens if no one takes any; `nil` where it never will.
+    public mutating func delay(until count: UInt64, _ now: MonotonicTime) -> TimeSpan? {
         refill(now)
         return delay(until: UInt128(count) * rate.scale, beside: 0, now)
     }
 
     /// The same in units; `reserved` units in the bucket do not count.
-    func delay(until wanted: UInt128, beside reserved: UInt128, _ now: MonotonicTime) -> UInt64? {
+    func delay(until wanted: UInt128, beside reserved: UInt128, _ now: MonotonicTime) -> TimeSpan? {
         let needed = wanted + reserved
-        let waitForStart = refilled > now ? refilled.since(now) : 0
+        let waitForStart = refilled.since(now)
         guard needed > units else { return waitForStart }
         guard rate.count > 0, needed <= rate.burstUnits else { return nil }
         let nanoseconds = (needed - units + UInt128(rate.count) - 1) / UInt128(rate.count)
-        return UInt64(clamping: nanoseconds + UInt128(waitForStart))
+        return TimeSpan(nanoseconds: UInt64(clamping: nanoseconds + UInt128(waitForStart.nanoseconds)))
     }
 
     /// Removes units that were spent elsewhere, and at most what the bucket holds.

@@ -22,13 +22,13 @@ public struct Deadline: Hashable, Comparable, Sendable {
         time = moment.advanced(by: .milliseconds(UInt64(left)))
     }
 
-    /// Nanoseconds that may pass between writing a message and handing it over to a connection. A process
+    /// The time that may pass between writing a message and handing it over to a connection. A process
     /// must not hand over a message that took longer.
-    public static let handoverMax: UInt64 = .seconds(1)
+    public static let handoverMax: TimeSpan = .seconds(1)
 
     /// Whole milliseconds that are left after `handoverMax`, as a message carries them.
     public func left(now: MonotonicTime) -> UInt32 {
-        UInt32(clamping: time.since(now.advanced(by: Deadline.handoverMax)) / 1_000_000)
+        UInt32(clamping: time.since(now.advanced(by: Deadline.handoverMax)).milliseconds)
     }
 
     public func isPast(now: MonotonicTime) -> Bool { now >= time }

@@ -59,7 +59,7 @@ public enum PeerMessage: Sendable {
             out.varint(id.number)
             out.u8(refusal.kind.rawValue)
             out.varint(refusal.limit)
-            out.varint(refusal.retryDelay)
+            out.varint(refusal.retryDelay.nanoseconds)
         case .nudge: out.u8(7)
         case .leave: out.u8(8)
         case .gossip(let packet):
@@ -101,7 +101,8 @@ public enum PeerMessage: Sendable {
             }
             return .quotaRefusal(
                 id,
-                QuotaRefusal(kind: kind, limit: try reader.varint(), retryDelay: try reader.varint()))
+                QuotaRefusal(
+                    kind: kind, limit: try reader.varint(), retryDelay: .nanoseconds(try reader.varint())))
         case 7: return .nudge
         case 8: return .leave
         case 9: return .gossip(try reader.string(max: gossipBytesMax))

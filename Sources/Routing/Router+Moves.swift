@@ -57,8 +57,8 @@ extension Router {
 
     private func due(_ waiting: inout WaitingRequests, _ now: Instant) -> MonotonicTime {
         waiting.tries = waiting.tries == .max ? .max : waiting.tries + 1
-        let step = min(options.bounds.retryMax, options.bounds.retryMin << UInt64(min(waiting.tries, 5)))
-        return now.monotonic.advanced(by: step / 2 + random.next(upperBound: step / 2 + 1))
+        let step = min(options.bounds.retryMax, options.bounds.retryMin.doubled(times: min(waiting.tries, 5)))
+        return now.monotonic.advanced(by: step / 2 + random.next(upperBound: step / 2 + .nanoseconds(1)))
     }
 
     private func wakeRetry(at: MonotonicTime, _ turn: inout Turn) {
@@ -126,7 +126,7 @@ extension Router {
         for number in pending.numbers(upTo: .max) {
             guard var asked = pending[number], let request = asked.request, case .asked(let at) = asked.phase
             else { continue }
-            let silence = options.bounds.silenceMin << UInt64(min(asked.repeats, 8))
+            let silence = options.bounds.silenceMin.doubled(times: min(asked.repeats, 8))
             guard turn.now.monotonic.since(at) >= silence else { continue }
             if let key = request.sendKey,
                 sendNumbers[Int(asked.partition.rawValue)] - key.number > UInt64(options.requestWindow / 2)

@@ -186,7 +186,7 @@ extension Router {
             retryDelay: until.since(now.monotonic))
     }
 
-    private static let fullPause: UInt64 = .seconds(10)
+    private static let fullPause: TimeSpan = .seconds(10)
 
     private func finishRegistration(
         _ asked: Pending, of project: ProjectNumber, at offer: DevicePlacement.Offer, with reply: Reply,

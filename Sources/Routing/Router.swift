@@ -190,9 +190,14 @@ public final class Router {
             let granted = admit(
                 1, of: .registrations, in: project, for: operation, ticket: ticket, since: since, &turn)
             if granted != nil { register(project, ticket: ticket, &turn) }
-        case .subscriptions, .unregister, .acknowledge, .topic, .setTransport, .endTransport, .device:
-            guard let (request, partition) = operation.question(options.partitionCount) else { return }
-            ask(request, of: partition, ticket: ticket, kind: .simple, &turn)
+        case .setTransport(let device, _, _), .endTransport(let device, _, _):
+            // Each makes a record, as a subscription change does, and an app's public key is enough for both.
+            let granted = admit(
+                1, of: .subscriptionChanges, in: device.project, for: operation, ticket: ticket, since: since,
+                &turn)
+            if granted != nil { askOne(operation, ticket: ticket, &turn) }
+        case .subscriptions, .unregister, .acknowledge, .topic, .device:
+            askOne(operation, ticket: ticket, &turn)
         case .topics(let project, let page, let limit):
             let from = page ?? PageToken(partition: PartitionID(0), place: 0)
             list(.topics(project: project, limit: limit, found: []), from: from, ticket: ticket, &turn)
@@ -200,6 +205,11 @@ public final class Router {
             let from = page ?? PageToken(partition: PartitionID(0), place: 0)
             list(.devices(project: project, limit: limit, found: []), from: from, ticket: ticket, &turn)
         }
+    }
+
+    private func askOne(_ operation: Operation, ticket: UInt64, _ turn: inout Turn) {
+        guard let (request, partition) = operation.question(options.partitionCount) else { return }
+        ask(request, of: partition, ticket: ticket, kind: .simple, &turn)
     }
 
     /// How many tokens were taken; `nil` where the operation was refused or waits.

@@ -21,6 +21,14 @@ final class FolderLock {
 
     deinit { close(file) }
 
+    /// The process that holds the lock, as it has written its id; `nil` where nobody holds it.
+    static func holder(of folder: String) -> String? {
+        let file = open(folder + "/LOCK", O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        return flock(file, LOCK_SH | LOCK_NB) == 0 ? nil : holder(file)
+    }
+
     private static func holder(_ file: Int32) -> String {
         var buffer = [UInt8](repeating: 0, count: 20)
         let count = buffer.withUnsafeMutableBytes { pread(file, $0.baseAddress, $0.count, 0) }

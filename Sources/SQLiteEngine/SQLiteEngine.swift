@@ -38,6 +38,9 @@ public final class SQLiteEngine: Engine {
 
     public var failure: String? { database.failure }
 
+    /// The process that has the folder open; `nil` where none has.
+    public static func process(using folder: String) -> String? { FolderLock.holder(of: folder) }
+
     /// Opens the folder, and makes it first if need be. Throws `refused` with a sentence where the data is
     /// another program's or a newer one's, or the folder is open already; `corrupt` where the data is not
     /// whole.

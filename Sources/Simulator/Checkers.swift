@@ -14,7 +14,7 @@ private struct SubscriptionView {
     enum State { case yes, no, open }
 
     /// The state over a whole span of time; `open` where the history leaves it open.
-    func during(_ from: UInt64, _ to: UInt64) -> State {
+    func during(_ from: MonotonicTime, _ to: MonotonicTime) -> State {
         var state = State.no
         for change in changes {
             switch change.outcome {
@@ -43,9 +43,9 @@ public struct Checkers {
         /// Whether a send without an answer is accepted before the next send of its client, or not at all.
         /// This holds on one node, where a crash ends all that is under way.
         public var ordersUnanswered = true
-        /// Nanoseconds that a message may be under way after a device partition has placed it: two commits
+        /// How long a message may be under way after a device partition has placed it: two commits
         /// that stall, and the link.
-        public var underWay: UInt64 = .seconds(4)
+        public var underWay: TimeSpan = .seconds(4)
         /// Bounds past which a partition drops waiting messages, with notice: messages that wait for one
         /// device, and bytes that wait for a project.
         public var waitingMax = Int(DeliveryLimits().waitingMax)
@@ -70,12 +70,14 @@ public struct Checkers {
             + notLate() + notAfterTheEnd() + notDroppedLightly()
     }
 
-    private func state(_ device: Int, _ topic: Int, from: UInt64, to: UInt64) -> SubscriptionView.State {
+    private func state(_ device: Int, _ topic: Int, from: MonotonicTime, to: MonotonicTime)
+        -> SubscriptionView.State
+    {
         views[device]?[topic]?.during(from, to) ?? .no
     }
 
     /// Whether the device was certainly subscribed for all that time.
-    func isSubscribed(_ device: Int, _ topic: Int, from: UInt64, to: UInt64) -> Bool {
+    func isSubscribed(_ device: Int, _ topic: Int, from: MonotonicTime, to: MonotonicTime) -> Bool {
         state(device, topic, from: from, to: to) == .yes
     }
 
@@ -99,7 +101,9 @@ public struct Checkers {
         return found
     }
 
-    private func entitled(_ device: Int, _ target: History.Send.Target, from: UInt64, to: UInt64)
+    private func entitled(
+        _ device: Int, _ target: History.Send.Target, from: MonotonicTime, to: MonotonicTime
+    )
         -> SubscriptionView.State
     {
         switch target {
@@ -115,7 +119,7 @@ public struct Checkers {
     }
 
     /// How long a condition may take to resolve: only devices entitled for all that time must get the send.
-    private static let resolution: UInt64 = .seconds(30)
+    private static let resolution: TimeSpan = .seconds(30)
 
     /// G2: an acknowledged send reaches every device that was subscribed, unless replaced or dropped with
     /// notice.
@@ -130,7 +134,7 @@ public struct Checkers {
             guard case .ok(let at) = send.outcome else { continue }
             var until = at
             if case .butNot = send.target { until = at + Checkers.resolution }
-            for device in history.final.keys where send.began >= history.told[device] ?? 0 {
+            for device in history.final.keys where send.began >= history.told[device] ?? .zero {
                 guard entitled(device, send.target, from: send.began, to: until) == .yes else { continue }
                 if rules.isSilent(device), mayBeDropped(device) { continue }
                 if !(got[device]?.contains(send.message) ?? false) {
@@ -197,7 +201,7 @@ public struct Checkers {
 
     /// G2: no message comes after its time to live.
     func notLate() -> [Violation] {
-        var expiries: [UInt64: UInt64] = [:]
+        var expiries: [UInt64: MonotonicTime] = [:]
         for send in history.sends { expiries[send.message] = send.expires }
         var found: [Violation] = []
         for delivery in history.deliveries + history.pushes {

@@ -1,10 +1,12 @@
+import Model
+
 /// A binary heap of events by time; events of one time keep the order in which they came.
 ///
 /// The heap holds places only, and the elements stay where they are, so that a move costs no reference
 /// counts.
 struct EventQueue<Element> {
     private struct Entry {
-        var time: UInt64
+        var time: MonotonicTime
         var order: UInt64
         var place: Int
 
@@ -17,7 +19,7 @@ struct EventQueue<Element> {
     private var free: [Int] = []
     private var pushed: UInt64 = 0
 
-    mutating func push(_ time: UInt64, _ element: Element) {
+    mutating func push(_ time: MonotonicTime, _ element: Element) {
         pushed += 1
         let entry = Entry(time: time, order: pushed, place: keep(element))
         heap.append(entry)
@@ -40,9 +42,9 @@ struct EventQueue<Element> {
         return place
     }
 
-    var nextTime: UInt64? { heap.first?.time }
+    var nextTime: MonotonicTime? { heap.first?.time }
 
-    mutating func pop() -> (UInt64, Element)? {
+    mutating func pop() -> (MonotonicTime, Element)? {
         guard let first = heap.first else { return nil }
         let last = heap.removeLast()
         if !heap.isEmpty { sink(last) }
@@ -65,13 +67,13 @@ struct EventQueue<Element> {
     }
 
     /// The next event, unless it comes after `end`.
-    mutating func pop(before end: UInt64) -> (UInt64, Element)? {
+    mutating func pop(before end: MonotonicTime) -> (MonotonicTime, Element)? {
         guard let first = heap.first, first.time <= end else { return nil }
         return pop()
     }
 
     /// All events, in order.
-    var sorted: [(UInt64, Element)] {
+    var sorted: [(MonotonicTime, Element)] {
         heap.sorted(by: Entry.isBefore).compactMap { entry in
             elements[entry.place].map { (entry.time, $0) }
         }

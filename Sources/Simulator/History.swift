@@ -1,11 +1,11 @@
 import Model
 
-/// What clients did and saw, in virtual time (nanoseconds). Checkers read this and nothing else.
+/// What clients did and saw, in virtual time. Checkers read this and nothing else.
 public struct History: Sendable {
     public enum Outcome: Sendable, Hashable {
-        case ok(at: UInt64)
+        case ok(at: MonotonicTime)
         /// The operation was refused, and changed nothing.
-        case refused(at: UInt64)
+        case refused(at: MonotonicTime)
         /// No answer came before the node crashed, or the answer says that the outcome is not known.
         case unknown
 
@@ -15,7 +15,7 @@ public struct History: Sendable {
         public var device: Int
         public var topic: Int
         public var subscribe: Bool
-        public var began: UInt64
+        public var began: MonotonicTime
         public var outcome: Outcome
     }
     public struct Send: Sendable {
@@ -29,8 +29,8 @@ public struct History: Sendable {
         public var target: Target
         public var key: String
         /// When the message's time to live is over, where that is within the run.
-        public var expires: UInt64?
-        public var began: UInt64
+        public var expires: MonotonicTime?
+        public var began: MonotonicTime
         public var outcome: Outcome
         /// Bytes of the message's body.
         public var bytes = 0
@@ -40,25 +40,25 @@ public struct History: Sendable {
         public var device: Int
         public var message: UInt64
         public var position: UInt64
-        public var at: UInt64
+        public var at: MonotonicTime
         /// When the device opened the stream of this delivery, where that is known.
-        public var streamBegan: UInt64?
+        public var streamBegan: MonotonicTime?
     }
     /// The unregistration of a device.
     public struct Ending: Sendable {
-        public var began: UInt64
+        public var began: MonotonicTime
         /// When the unregistration was answered.
-        public var ended: UInt64?
+        public var ended: MonotonicTime?
     }
     public struct Acknowledgement: Sendable {
         public var device: Int
         public var position: UInt64
-        public var at: UInt64
+        public var at: MonotonicTime
     }
     /// A device was told that messages for it were dropped.
     public struct Telling: Sendable {
         public var device: Int
-        public var at: UInt64
+        public var at: MonotonicTime
     }
     public var changes: [Change] = []
     public var sends: [Send] = []
@@ -68,7 +68,7 @@ public struct History: Sendable {
     /// Acknowledgements that were answered.
     public var acknowledgements: [Acknowledgement] = []
     /// Devices that were told of dropped messages, and when they were told last.
-    public var told: [Int: UInt64] = [:]
+    public var told: [Int: MonotonicTime] = [:]
     public var tellings: [Telling] = []
     /// The topics of each device when everything has settled.
     public var final: [Int: Set<Int>] = [:]

@@ -55,19 +55,21 @@ extension Simulation {
 
     /// Asks a partition. Calls `answered` with its answer, or `crashed` where the node crashes first.
     private func ask(
-        _ partition: PartitionID, _ request: Request, after delay: UInt64 = 0,
-        answered: @escaping (Reply, UInt64) -> Void, crashed: @escaping () -> Void
+        _ partition: PartitionID, _ request: Request, after delay: TimeSpan = .zero,
+        answered: @escaping (Reply, MonotonicTime) -> Void, crashed: @escaping () -> Void
     ) {
         nextRequest += 1
         waiting[nextRequest] = answered
         lost[nextRequest] = crashed
         let id = RequestID(gateway: GatewayID(0), number: nextRequest)
-        schedule(.partition(partition, .request(id, request)), in: delay + random.next(upperBound: 2_000_000))
+        schedule(
+            .partition(partition, .request(id, request)),
+            in: delay + random.next(upperBound: .milliseconds(2)))
     }
 
     private func later(_ client: Int) {
         guard operationsLeft > 0 else { return }
-        schedule(.operate(client: client), in: random.next(upperBound: 20_000_000))
+        schedule(.operate(client: client), in: random.next(upperBound: .milliseconds(20)))
     }
 
     /// Begins a random operation of a client; `later` plans the next one.
@@ -175,7 +177,7 @@ extension Simulation {
                 began: now, outcome: .unknown))
         sendNumbers[to, default: 0] += 1
         let numbered = request(RequestKey(session: incarnation, number: sendNumbers[to] ?? 0))
-        submit(Submission(client: client, place: place, to: to, request: numbered), after: 0)
+        submit(Submission(client: client, place: place, to: to, request: numbered), after: .zero)
     }
 
     /// The message's number, with zeros before it up to a drawn length.
@@ -198,7 +200,7 @@ extension Simulation {
         var mayBeIn = false
     }
 
-    private func submit(_ submission: Submission, after delay: UInt64) {
+    private func submit(_ submission: Submission, after delay: TimeSpan) {
         var submission = submission
         submission.triesLeft -= 1
         ask(submission.to, submission.request, after: delay) { [submission] reply, at in
@@ -211,12 +213,12 @@ extension Simulation {
                     return self.later(submission.client)
                 }
                 next.mayBeIn = true
-                return self.submit(next, after: 300_000_000)
+                return self.submit(next, after: .milliseconds(300))
             case .refused(.unknown): next.mayBeIn = true
             default: break
             }
             if submission.triesLeft > 0, !self.isHealing, self.random.next(upperBound: UInt64(3)) > 0 {
-                return self.submit(next, after: 20_000_000)
+                return self.submit(next, after: .milliseconds(20))
             }
             self.history.sends[submission.place].outcome = next.mayBeIn ? .unknown : .refused(at: at)
             self.later(submission.client)
@@ -259,13 +261,15 @@ extension Simulation {
         let (stream, command) = streams.attach(registration, by: .device(credential), resume: resume)
         clients[client].stream = stream
         wire()
-        schedule(.partition(registration.partition, .stream(command)), in: random.next(upperBound: 1_000_000))
+        schedule(
+            .partition(registration.partition, .stream(command)),
+            in: random.next(upperBound: .milliseconds(1)))
         later(client)
     }
 
     private func disconnect(_ client: Int) {
         if let stream = clients[client].stream, let (partition, command) = streams.detach(stream) {
-            schedule(.partition(partition, .stream(command)), in: 1_000_000)
+            schedule(.partition(partition, .stream(command)), in: .milliseconds(1))
         }
         clients[client].stream = nil
         later(client)
@@ -276,12 +280,12 @@ extension Simulation {
         var commands: [StreamCommand] = []
         streams.receive(frame, from: from, sink: sink, refusal: refusal, commands: &commands)
         // Commands to the partition come in order, like everything on this link.
-        for command in commands { schedule(.partition(from, .stream(command)), in: 500_000) }
+        for command in commands { schedule(.partition(from, .stream(command)), in: .microseconds(500)) }
         for client in clients {
             guard let stream = client.stream, let (partition, command) = streams.drained(stream) else {
                 continue
             }
-            schedule(.partition(partition, .stream(command)), in: 3_000_000)
+            schedule(.partition(partition, .stream(command)), in: .milliseconds(3))
         }
     }
 
@@ -294,7 +298,7 @@ extension Simulation {
         sink.postponed = { stream in
             for client in self.clients.indices where self.clients[client].stream == stream {
                 self.clients[client].stream = nil
-                if self.isHealing { self.schedule(.listen(device: client), in: 1_000_000_000) }
+                if self.isHealing { self.schedule(.listen(device: client), in: .seconds(1)) }
             }
         }
         sink.ended = { stream in

@@ -8,7 +8,7 @@ extension Simulation {
     func heal() {
         healedAt = now
         for client in clients.indices where clients[client].registration != nil {
-            schedule(.listen(device: client), in: 1_000_000_000 + UInt64(client))
+            schedule(.listen(device: client), in: .seconds(1) + .nanoseconds(UInt64(client)))
         }
     }
 
@@ -38,7 +38,7 @@ extension Simulation {
                     .request(
                         RequestID(gateway: GatewayID(0), number: request),
                         .subscriptions(of: registration, by: .backend))),
-                in: 1)
+                in: .nanoseconds(1))
             while !done, let (time, (_, event)) = queue.pop() {
                 now = max(now, time)
                 handle(event)

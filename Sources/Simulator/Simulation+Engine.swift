@@ -8,8 +8,8 @@ extension Simulation {
     /// The fate of one append.
     enum Fate {
         case durable
-        /// The record is known not to be in, because the disk is full. It goes in so many nanoseconds later.
-        case refused(UInt64)
+        /// The record is known not to be in, because the disk is full. It goes in so much later.
+        case refused(TimeSpan)
         /// The reply is lost, and the machine with it: the node does not know whether the record is in.
         case unknown(isIn: Bool)
     }
@@ -19,23 +19,23 @@ extension Simulation {
         if body.count > options.recordBytesLimit {
             broken = "record \(sequence.rawValue) of partition \(number) has \(body.count) bytes"
         }
-        var delay: UInt64 = 500_000 + random.next(upperBound: 8_000_000)
+        var delay = TimeSpan.microseconds(500) + random.next(upperBound: .milliseconds(8))
         var fate = Fate.durable
         if !isHealing {
             let roll = random.next(upperBound: UInt64(100))
             if roll < options.refusedPercent {
-                fate = .refused(50_000_000 + random.next(upperBound: 2_000_000_000))
+                fate = .refused(.milliseconds(50) + random.next(upperBound: .seconds(2)))
             } else if roll < options.refusedPercent + options.unknownPercent {
                 fate = .unknown(isIn: random.next(upperBound: UInt64(2)) == 0)
             } else if roll < options.refusedPercent + options.unknownPercent + options.stallPercent {
-                delay += random.next(upperBound: 1_500_000_000)
+                delay += random.next(upperBound: .milliseconds(1500))
             }
         }
-        let at = max(appendTimes[number] + 1, now + delay)
+        let at = max(appendTimes[number] + .nanoseconds(1), now + delay)
         appendTimes[number] = at
         // Later records of the partition wait behind a refused one.
-        if case .refused(let time) = fate { appendTimes[number] += time }
-        schedule(.appended(id, incarnation: machineNumbers[number], sequence, body, fate), in: at - now)
+        if case .refused(let time) = fate { appendTimes[number] = appendTimes[number] + time }
+        schedule(.appended(id, incarnation: machineNumbers[number], sequence, body, fate), in: at.since(now))
     }
 
     func finishAppend(_ id: PartitionID, _ sequence: Sequence, body: [UInt8], fate: Fate) {
@@ -99,15 +99,17 @@ extension Simulation {
     private func lose(_ id: PartitionID, mayHaveAppended: Bool) {
         let number = Int(id.rawValue)
         guard let partition = partitions[number] else { return }
-        history.faults.append("partition \(number) lost at \(now)")
+        history.faults.append("partition \(number) lost at \(now.nanoseconds)")
         partitions[number] = nil
         machineNumbers[number] += 1
-        appendTimes[number] = 0
+        appendTimes[number] = .zero
         var replies: [(RequestID, Reply)] = []
         partition.abandon(mayHaveAppended: mayHaveAppended, reason: "a fault", into: &replies)
         for (request, reply) in replies { answer(request.number, reply) }
         streams.lost(id, sink: sink)
-        schedule(.recovered(id, incarnation: machineNumbers[number]), in: random.next(upperBound: 30_000_000))
+        schedule(
+            .recovered(id, incarnation: machineNumbers[number]),
+            in: random.next(upperBound: .milliseconds(30)))
     }
 
     func recover(_ id: PartitionID) {

@@ -59,7 +59,7 @@ public final class Simulation {
 
     let options: Options
     var random: SeededGenerator
-    var now: UInt64 = 1_000_000_000
+    var now = MonotonicTime(nanoseconds: 1_000_000_000)
     var history = History()
     /// A digest of everything that happened, for comparing two runs.
     public private(set) var digest: UInt64 = 0
@@ -80,13 +80,13 @@ public final class Simulation {
     /// effect.
     var machineNumbers: [UInt64]
     /// When each partition's last append is answered: the next one must not be answered earlier.
-    var appendTimes: [UInt64]
+    var appendTimes: [MonotonicTime]
     var streams: GatewayStreams
-    var waiting: [UInt64: (Reply, UInt64) -> Void] = [:]
+    var waiting: [UInt64: (Reply, MonotonicTime) -> Void] = [:]
     /// What to call for an operation when the node crashes before it is answered.
     var lost: [UInt64: () -> Void] = [:]
     var incarnation: UInt64 = 0
-    var frameTimes: [PartitionID: UInt64] = [:]
+    var frameTimes: [PartitionID: MonotonicTime] = [:]
     /// The gateway's numbers of sends to each partition, in this run.
     var sendNumbers: [PartitionID: UInt64] = [:]
     var fingerprintDifferences = 0
@@ -102,23 +102,23 @@ public final class Simulation {
     var nextMessage: UInt64 = 0
     var operationsLeft: Int
     var isHealing: Bool { healedAt != nil }
-    var healedAt: UInt64?
+    var healedAt: MonotonicTime?
     /// Far past the end of every run that comes to rest.
-    static let timeMax: UInt64 = .seconds(3600)
+    static let timeMax = MonotonicTime.zero + .seconds(3600)
     var isStuck = false
     /// Laws of the partitions' machines that did not hold.
     var brokenLaws: [String] = []
     /// Why the node cannot go on.
     var broken: String?
-    /// Virtual nanoseconds without faults after which everything must have come to rest.
-    static let settling: UInt64 = .seconds(60)
+    /// The virtual time without faults after which everything must have come to rest.
+    static let settling: TimeSpan = .seconds(60)
 
     public init(_ options: Options) {
         self.options = options
         random = SeededGenerator(seed: options.seed)
         journal = Array(repeating: [], count: options.partitionCount)
         machineNumbers = Array(repeating: 0, count: options.partitionCount)
-        appendTimes = Array(repeating: 0, count: options.partitionCount)
+        appendTimes = Array(repeating: .zero, count: options.partitionCount)
         snapshots = Array(repeating: [], count: options.partitionCount)
         past = journal
         clients = (0..<options.deviceCount).map { Client(number: $0) }
@@ -134,10 +134,13 @@ public final class Simulation {
     public func run() -> (history: History, violations: [Violation]) {
         boot()
         for client in clients.indices {
-            schedule(.operate(client: client), in: random.next(upperBound: 5_000_000))
+            schedule(.operate(client: client), in: random.next(upperBound: .milliseconds(5)))
         }
         for crash in 0..<options.crashes {
-            schedule(.crash, in: UInt64(crash + 1) * 150_000_000 + random.next(upperBound: 140_000_000))
+            schedule(
+                .crash,
+                in: UInt64(crash + 1) * TimeSpan.milliseconds(150)
+                    + random.next(upperBound: .milliseconds(140)))
         }
         while let (time, (born, event)) = queue.pop() {
             if let healedAt, time > healedAt + Simulation.settling { break }
@@ -167,7 +170,7 @@ public final class Simulation {
         }
     }
 
-    func schedule(_ event: Event, in delay: UInt64) { queue.push(now + delay, (incarnation, event)) }
+    func schedule(_ event: Event, in delay: TimeSpan) { queue.push(now + delay, (incarnation, event)) }
 
     func handle(_ event: Event) {
         switch event {
@@ -200,7 +203,7 @@ public final class Simulation {
         case .listen(let device): text = "l\(device)"
         case .crash: text = "crash"
         }
-        var hash = digest ^ now
+        var hash = digest ^ now.nanoseconds
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
         digest = hash
     }
@@ -216,8 +219,8 @@ public final class Simulation {
 
     var instant: Instant {
         Instant(
-            monotonic: MonotonicTime(nanoseconds: now),
-            wall: WallTime(milliseconds: 1_800_000_000_000 + Int64(now / 1_000_000)))
+            monotonic: now,
+            wall: WallTime(milliseconds: 1_800_000_000_000 + Int64(now.nanoseconds / 1_000_000)))
     }
 
     // MARK: The node
@@ -241,7 +244,7 @@ public final class Simulation {
             do { try partition.replay(sequence, body) } catch { preconditionFailure("a barrier folds") }
             partitions.append(partition)
             machineNumbers[number] += 1
-            appendTimes[number] = 0
+            appendTimes[number] = .zero
             var effects: [PartitionEffect] = []
             partition.begin(
                 now: instant, incarnation: UInt32(truncatingIfNeeded: machineNumbers[number]), into: &effects)
@@ -286,7 +289,7 @@ public final class Simulation {
     }
 
     private func crash() {
-        history.faults.append("crash at \(now)")
+        history.faults.append("crash at \(now.nanoseconds)")
         // Each append in flight went in or did not; those of one partition went in only in their order.
         for number in 0..<options.partitionCount {
             for (_, (born, event)) in queue.sorted {
@@ -325,17 +328,19 @@ public final class Simulation {
             case .append(let sequence, let body):
                 append(id, sequence, body: body)
             case .confirm(let token):
-                schedule(.partition(id, .confirmed(token)), in: random.next(upperBound: 1_000_000))
+                schedule(.partition(id, .confirmed(token)), in: random.next(upperBound: .milliseconds(1)))
             case .readRecords(let sequences, let bytesMax, let token):
                 let read = bodies(id, sequences, bytesMax: bytesMax)
-                schedule(.partition(id, .records(read, token: token)), in: random.next(upperBound: 3_000_000))
+                schedule(
+                    .partition(id, .records(read, token: token)),
+                    in: random.next(upperBound: .milliseconds(3)))
             case .writeSnapshot(let covering, let part, let token):
                 schedule(
                     .snapshot(id, covering: covering, part, token: token),
-                    in: random.next(upperBound: 20_000_000))
+                    in: random.next(upperBound: .milliseconds(20)))
             case .trim(let below, let keeping): trim(Int(id.rawValue), below, keeping: keeping)
             case .wake(let at):
-                schedule(.partition(id, .woke(at)), in: at.since(MonotonicTime(nanoseconds: now)))
+                schedule(.partition(id, .woke(at)), in: at.since(now))
             case .reply(let request, let reply): answer(request.number, reply.value)
             case .offer(let to, let frame): transmit(to, .offered(frame.value))
             case .acknowledge(let to, let said): transmit(to, .acknowledged(said.value))
@@ -352,17 +357,17 @@ public final class Simulation {
     /// Sends a message between partitions: it comes late, and may be lost, doubled or overtaken.
     private func transmit(_ to: PartitionID, _ event: PartitionEvent) {
         if !isHealing, random.next(upperBound: UInt64(100)) < options.lossPercent { return }
-        schedule(.partition(to, event), in: random.next(upperBound: 4_000_000))
+        schedule(.partition(to, event), in: random.next(upperBound: .milliseconds(4)))
         if random.next(upperBound: UInt64(100)) < options.duplicatePercent {
-            schedule(.partition(to, event), in: random.next(upperBound: 40_000_000))
+            schedule(.partition(to, event), in: random.next(upperBound: .milliseconds(40)))
         }
     }
 
     /// Sends a frame to the gateway: late, in order.
     private func deliver(_ frame: StreamFrame, from id: PartitionID) {
-        let at = max(frameTimes[id] ?? 0, now + random.next(upperBound: 2_000_000))
-        frameTimes[id] = at + 1
-        schedule(.frame(from: id, frame), in: at - now)
+        let at = max(frameTimes[id] ?? .zero, now + random.next(upperBound: .milliseconds(2)))
+        frameTimes[id] = at + .nanoseconds(1)
+        schedule(.frame(from: id, frame), in: at.since(now))
     }
 
     func answer(_ number: UInt64, _ reply: Reply) {

@@ -51,7 +51,7 @@ struct APNsBench {
         let count = words.count > 4 ? Int(words[4]) ?? 20_000 : 20_000
         var settings = APNsClientSettings()
         settings.streamsMax = words.count > 5 ? Int(words[5]) ?? 100 : 100
-        settings.waitMax = 600_000_000_000
+        settings.waitMax = .seconds(600)
         let counted = Count()
         let client = APNsClient(settings: settings) {
             counted.note($0)

@@ -21,7 +21,7 @@ import Simulator
         world.network.lost = UInt64(numbers[1])
         for number in 0..<count { world.start("node-\(number)", seeds: ["node-0"]) }
         // One virtual minute, so that all nodes get to know each other.
-        world.run(for: 60_000_000_000)
+        world.run(for: .seconds(60))
         let whole = (0..<count).allSatisfy { world.view($0).count == count - 1 }
         let before = (0..<count).map(world.traffic)
         let deaths = world.deaths

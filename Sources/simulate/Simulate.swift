@@ -93,7 +93,7 @@ struct Simulate {
             options.traced = traced
             if isDense {
                 (options.deviceCount, options.topicCount) = (6, 2)
-                options.pauseMax = 250_000_000
+                options.pauseMax = .milliseconds(250)
             }
             if isNarrow { options.drawBounds() }
             if isTight { options.limits = .tight }

@@ -91,7 +91,7 @@ struct AnswerTests {
             $0.answersEarly = true
             $0.window = 10
         })
-        let sender = Sender { $0.answerMax = .max / 4 }
+        let sender = Sender { $0.answerMax = .nanoseconds(.max / 4) }
         #expect(try await sender.answer(server.request()).status == 413)
         try await wait { server.seen.resets == 1 }
     }

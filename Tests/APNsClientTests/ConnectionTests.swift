@@ -7,7 +7,7 @@ struct ConnectionTests {
     @Test("carries one request until the service takes the token, then as many as the service allows")
     func streams() async throws {
         let server = try await StandIn.start(options: { $0.raised = 50 })
-        let sender = Sender { $0.connectionsPerPoolMax = 1 }
+        let sender = Sender()
         sender.client.submit(server.requests(1..<601))
         let answers = await sender.answers(600)
         #expect(answers.allSatisfy { $0.status == 200 })
@@ -89,7 +89,7 @@ struct ConnectionTests {
         let server = try await StandIn.start { _ in .resetStream(NGHTTP2_REFUSED_STREAM.rawValue) }
         let sender = Sender {
             $0.triesMax = 3
-            $0.refusedPauseMin = 1_000_000
+            $0.refusedPauseMin = .milliseconds(1)
         }
         #expect(try await sender.answer(server.request()).notSent == "the service refused the stream")
         #expect(server.devices.count == 3)
@@ -153,12 +153,12 @@ struct ConnectionTests {
     func silence() async throws {
         let server = try await StandIn.start { $0.device == "0" ? .answer(200) : .silence }
         let sender = Sender {
-            $0.answerMax = 50_000_000
-            $0.busyPing = 0
+            $0.answerMax = .seconds(2)
+            $0.busyPing = .zero
         }
         #expect(try await sender.answer(server.request(device: "0")).status == 200)
         sender.client.submit(server.requests(1..<4))
-        #expect(await sender.answers(4).suffix(3).allSatisfy { $0.failure == "no answer within 50 ms" })
+        #expect(await sender.answers(4).suffix(3).allSatisfy { $0.failure == "no answer within 2000 ms" })
         try await wait { server.seen.closed == 1 }
         #expect(sender.news == [.connected, .broke(reason: "the service does not answer")])
     }
@@ -166,7 +166,7 @@ struct ConnectionTests {
     @Test("gives an answer whose end never comes")
     func cutAnswer() async throws {
         let server = try await StandIn.start { _ in .answer(400, body: Array("go".utf8), isCut: true) }
-        let response = try await Sender { $0.answerMax = 100_000_000 }.answer(server.request())
+        let response = try await Sender { $0.answerMax = .seconds(2) }.answer(server.request())
         guard case .answered(400, _, let body) = response.result else {
             Issue.record("\(response)")
             return
@@ -178,8 +178,8 @@ struct ConnectionTests {
     func dead() async throws {
         let server = try await StandIn.start { $0.device == "1" ? .freeze : .answer(200) }
         let sender = Sender {
-            $0.busyPing = 50_000_000
-            $0.pingMax = 50_000_000
+            $0.busyPing = .seconds(1)
+            $0.pingMax = .seconds(2)
         }
         #expect(try await sender.answer(server.request(device: "0")).status == 200)
         #expect(try await sender.answer(server.request(device: "1")).failure == "the service is silent")
@@ -191,8 +191,8 @@ struct ConnectionTests {
     func idle() async throws {
         let server = try await StandIn.start()
         let sender = Sender {
-            $0.idlePing = 20_000_000
-            $0.pingMax = 2_000_000_000
+            $0.idlePing = .milliseconds(20)
+            $0.pingMax = .seconds(60)
         }
         #expect(try await sender.answer(server.request()).status == 200)
         try await wait { server.seen.pings >= 5 }

@@ -55,7 +55,7 @@ struct PoolTests {
     func load() throws {
         let world = PoolWorld {
             $0.connectionsPerPoolMax = 3
-            $0.busyPing = 0
+            $0.busyPing = .zero
             $0.answerMax = .seconds(100)
             $0.waitMax = .seconds(100)
         }
@@ -146,7 +146,7 @@ struct PoolTests {
 
     @Test("gives up a request that gets no answer, and a connection that answers nothing")
     func silence() throws {
-        let world = PoolWorld { $0.busyPing = 0 }
+        let world = PoolWorld { $0.busyPing = .zero }
         let id = try #require(world.proven())
         world.submit(2)
         world.pass(.seconds(29))
@@ -187,7 +187,7 @@ struct PoolTests {
 
     @Test("keeps an idle connection for hours, and then closes it")
     func idle() throws {
-        let world = PoolWorld { $0.idlePing = 0 }
+        let world = PoolWorld { $0.idlePing = .zero }
         let id = try #require(world.proven())
         world.pass(.seconds(8 * 3600 - 1))
         #expect(world.closed == [])
@@ -213,16 +213,16 @@ struct PoolTests {
     func backoff() {
         let world = PoolWorld { $0.waitMax = .seconds(5_000) }
         world.submit(10)
-        var pauses: [UInt64] = []
+        var pauses: [TimeSpan] = []
         for _ in 0..<12 {
             #expect(world.connecting.count == 1)
             world.refuseConnection()
             let since = world.now
             while world.connecting.isEmpty { world.pass(.milliseconds(100)) }
-            pauses.append(world.begun.last?.since(since) ?? 0)
+            pauses.append(world.begun.last?.since(since) ?? .zero)
         }
         for (index, pause) in pauses.enumerated() {
-            let most = min(UInt64.seconds(2) << UInt64(index), .seconds(300))
+            let most = min(TimeSpan.seconds(2).doubled(times: index), .seconds(300))
             #expect(pause <= most && pause >= most / 2, "\(index)")
         }
         #expect(Set(pauses.suffix(4)).count == 4)
@@ -236,7 +236,7 @@ struct PoolTests {
         let world = PoolWorld {
             $0.connectionsMax = 3
             $0.connectingMax = 2
-            $0.idlePing = 0
+            $0.idlePing = .zero
         }
         for number in 0..<4 {
             var pool = PoolWorld.pool

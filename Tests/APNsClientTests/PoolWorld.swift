@@ -6,7 +6,7 @@ import Testing
 /// The machine of the pools, with virtual time and a shell that only notes what it is told to do.
 final class PoolWorld {
     var machine: ConnectionPools
-    var now = MonotonicTime(nanoseconds: .seconds(1_000))
+    var now = MonotonicTime(.seconds(1_000))
     /// Connections that the machine asked for, and that were not ended since; the first is the oldest.
     var connecting: [APNsConnectionID] = []
     var open: [APNsConnectionID] = []
@@ -36,7 +36,6 @@ final class PoolWorld {
     func settle() {
         var isSettled = false
         while !isSettled {
-            #expect(machine.brokenInvariant == nil)
             isSettled = true
             for effect in machine.takeEffects() {
                 isSettled = false
@@ -48,6 +47,7 @@ final class PoolWorld {
                 isSettled = false
             }
         }
+        #expect(machine.brokenInvariant == nil)
     }
 
     private func carryOut(_ effect: ConnectionPools.Effect) {
@@ -151,7 +151,7 @@ final class PoolWorld {
     }
 
     /// Time passes; the machine is woken whenever it wants to be.
-    func pass(_ time: UInt64) {
+    func pass(_ time: TimeSpan) {
         let end = now.advanced(by: time)
         while let wake = machine.nextWake, wake <= end {
             now = max(now, wake)

@@ -15,8 +15,10 @@ final class Sender: Sendable {
 
     init(_ change: (inout APNsClientSettings) -> Void = { _ in }) {
         var settings = APNsClientSettings()
-        settings.backoffMin = 20_000_000
-        settings.connectSpacing = 10_000_000
+        settings.backoffMin = .milliseconds(20)
+        settings.connectSpacing = .milliseconds(10)
+        // However slow this machine is, a pool makes no further connection.
+        settings.loadWait = .seconds(3600)
         change(&settings)
         let (changed, teller) = AsyncStream.makeStream(of: Void.self)
         client = APNsClient(settings: settings) { [box] answers in

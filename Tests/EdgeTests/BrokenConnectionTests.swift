@@ -57,7 +57,7 @@ struct BrokenConnectionTests {
                 self.isInside = false
             }
         }
-        func admit(_ request: HTTPRequest) -> BodyAdmission { .upTo(1024) }
+        func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission { .upTo(1024) }
         func cancelled(_ responder: Responder) { if isInside { wasCalledInside = true } }
         func drained(_ responder: Responder) {}
     }

@@ -6,7 +6,7 @@ import Testing
 /// A queue of numbers. The clock stands still until a test moves it.
 private struct QueueHarness {
     var queue: FairQueue<Int>
-    var now: UInt64 = 1_000_000_000
+    var now = MonotonicTime(.seconds(1))
     private(set) var turns: [[Int]] = []
 
     init(_ change: (inout FairQueue<Int>.Bounds) -> Void = { _ in }) {
@@ -17,6 +17,8 @@ private struct QueueHarness {
         bounds.turnAlone = max(bounds.turnAlone, bounds.turn)
         queue = FairQueue(bounds)
     }
+
+    mutating func pass(_ length: TimeSpan) { now = now + length }
 
     /// Adds numbers, each with a body of `bytes` bytes.
     @discardableResult
@@ -116,14 +118,14 @@ struct FairQueueTests {
 
     @Test("of one project alone have a longer turn, until others' were there for a moment")
     func alone() {
-        var harness = QueueHarness { ($0.turnAlone, $0.alone) = (32, 100) }
+        var harness = QueueHarness { ($0.turnAlone, $0.alone) = (32, .nanoseconds(100)) }
         harness.add(0..<100, of: 1)
         same(harness.turn().count, 32)
         harness.add([-1], of: 2)
         same(harness.turn().count, 16)
-        harness.now += 99
+        harness.pass(.nanoseconds(99))
         same(harness.turn().count, 16)
-        harness.now += 1
+        harness.pass(.nanoseconds(1))
         same(harness.turn().count, 32)
     }
 
@@ -184,35 +186,38 @@ struct FairQueueTests {
 
     @Test("are held where too many were refused, and go on when half of what is owed is over")
     func held() {
-        var harness = QueueHarness { ($0.refusal, $0.debt) = (10, 100) }
+        var harness = QueueHarness { ($0.refusal, $0.debt) = (.nanoseconds(10), .nanoseconds(100)) }
         harness.add(0..<40, of: 1)
         // With the eleventh refusal the line owes more than it may.
         same(harness.turn(refusing: 1), Array(0...10))
         #expect(harness.queue.holds == 1)
         #expect(!harness.queue.isReady)
-        #expect(harness.queue.heldUntil == harness.now + 60)
+        #expect(harness.queue.heldUntil == harness.now + .nanoseconds(60))
         same(harness.takes(), false)
         harness.add([100, 101], of: 2)
         same(harness.turn(), [100, 101])
-        harness.now += 59
+        harness.pass(.nanoseconds(59))
         same(harness.turn(), [])
-        harness.now += 1
+        harness.pass(.nanoseconds(1))
         same(harness.turn(refusing: 1), [11, 12, 13, 14, 15, 16])
-        harness.now += 1_000
+        harness.pass(.nanoseconds(1_000))
         same(harness.turn(), Array(17...32))
     }
 
     @Test("makes who is refused owe more for a long body than for a short one")
     func longBodies() {
         var queue = FairQueue<Int>()
-        queue.noteRefused(1, bodyBytes: 0, now: 0)
-        queue.noteRefused(2, bodyBytes: 64 << 10, now: 0)
-        #expect(queue.lines[1]?.owesUntil == 200_000 && queue.lines[2]?.owesUntil == 1_000_000)
+        queue.noteRefused(1, bodyBytes: 0, now: .zero)
+        queue.noteRefused(2, bodyBytes: 64 << 10, now: .zero)
+        #expect(queue.lines[1]?.owesUntil == MonotonicTime(.microseconds(200)))
+        #expect(queue.lines[2]?.owesUntil == MonotonicTime(.milliseconds(1)))
     }
 
     @Test("of a project that is refused are answered at its pace, and others' at once")
     func pace() {
-        var harness = QueueHarness { ($0.refusal, $0.debt, $0.turn) = (200_000, 20_000_000, 256) }
+        var harness = QueueHarness {
+            ($0.refusal, $0.debt, $0.turn) = (.microseconds(200), .milliseconds(20), 256)
+        }
         var refused = 0
         for turn in 0..<10_000 {
             if harness.queue.count < 200 { harness.add((0..<100).map { _ in 0 }, of: 1) }
@@ -229,7 +234,7 @@ struct FairQueueTests {
                 }
             }
             #expect(isServed)
-            harness.now += 100_000
+            harness.pass(.microseconds(100))
         }
         // One second has room for 5,000 refusals, and the line may owe for 100 more at its end.
         #expect((4_900...5_102).contains(refused))
@@ -237,24 +242,24 @@ struct FairQueueTests {
 
     @Test("of a held project count no turns, until it owes nothing")
     func paced() {
-        var harness = QueueHarness { ($0.refusal, $0.debt) = (10, 100) }
+        var harness = QueueHarness { ($0.refusal, $0.debt) = (.nanoseconds(10), .nanoseconds(100)) }
         harness.add(0..<20, of: 1)
         harness.turn(refusing: 1)
-        harness.now += 60
+        harness.pass(.nanoseconds(60))
         harness.queue.beginTurn(now: harness.now)
         same(harness.queue.next(now: harness.now)?.turns, nil)
-        harness.now += 100
+        harness.pass(.nanoseconds(100))
         harness.queue.beginTurn(now: harness.now)
         same(harness.queue.next(now: harness.now)?.turns, 3)
     }
 
     @Test("come and go without end, and what is kept of projects does not grow")
     func forgotten() {
-        var harness = QueueHarness { ($0.refusal, $0.debt) = (10, 15) }
+        var harness = QueueHarness { ($0.refusal, $0.debt) = (.nanoseconds(10), .nanoseconds(15)) }
         for share in UInt64(0)..<1000 {
             harness.add([1, 2, 3], of: share)
             harness.turn(refusing: share)
-            harness.now += 1000
+            harness.pass(.nanoseconds(1000))
             harness.turn()
         }
         #expect(harness.queue.lines.count <= 1)
@@ -264,7 +269,9 @@ struct FairQueueTests {
     func random(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         func next(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &random) }
-        var harness = QueueHarness { ($0.refusal, $0.debt, $0.turn, $0.full) = (10, 60, 20, 10) }
+        var harness = QueueHarness {
+            ($0.refusal, $0.debt, $0.turn, $0.full) = (.nanoseconds(10), .nanoseconds(60), 20, 10)
+        }
         /// The last number that the queue served, by share.
         var last: [Int: Int] = [:]
         var number = 0
@@ -275,7 +282,7 @@ struct FairQueueTests {
                 let share = next(5)
                 harness.add([number * 8 + share], of: UInt64(share), bytes: next(10))
             case 3: _ = harness.takes()
-            case 4: harness.now += UInt64(next(40))
+            case 4: harness.pass(.nanoseconds(UInt64(next(40))))
             default:
                 harness.queue.beginTurn(now: harness.now)
                 var work = 0
@@ -289,7 +296,7 @@ struct FairQueueTests {
             }
             #expect(harness.queue.brokenInvariant(isWhole: true) == nil)
         }
-        harness.now += 1_000_000
+        harness.pass(.milliseconds(1))
         while harness.queue.count > 0 { harness.turn() }
         #expect(harness.queue.work == 0)
     }
@@ -306,7 +313,10 @@ struct FairQueueLawTests {
         var queue = FairQueue<Int>()
         queue.laws.isHolders = true
         for share in UInt64(1)...2 {
-            for item in 0..<3 { _ = queue.add(item, of: share, cost: queue.cost(bodyBytes: 0), now: 1) }
+            for item in 0..<3 {
+                _ = queue.add(
+                    item, of: share, cost: queue.cost(bodyBytes: 0), now: MonotonicTime(.nanoseconds(1)))
+            }
         }
         #expect(queue.brokenInvariant(isWhole: true) == nil)
         change(&queue)
@@ -332,7 +342,7 @@ struct FairQueueLawTests {
         isSeen("a line stands under another share") { $0.lines[3] = $0.lines.removeValue(forKey: 1) }
         isSeen("an empty line that owes nothing is kept") { $0.lines[3] = FairQueue<Int>.Line(3) }
         isSeen("a held line is not known") {
-            while $0.held.isEmpty { $0.noteRefused(3, now: 1) }
+            while $0.held.isEmpty { $0.noteRefused(3, now: MonotonicTime(.nanoseconds(1))) }
             $0.lines[3]?.isHeld = false
         }
         isSeen("a line in the ring is not known") { $0.ring.append(FairQueue<Int>.Line(3)) }
@@ -341,7 +351,9 @@ struct FairQueueLawTests {
 
     @Test("of how much work there is are seen to be broken")
     func work() {
-        isSeen("less work waits than its requests are") { _ = $0.add(3, of: 1, cost: 0, now: 1) }
+        isSeen("less work waits than its requests are") {
+            _ = $0.add(3, of: 1, cost: 0, now: MonotonicTime(.nanoseconds(1)))
+        }
         isSeen("more work waits in a line than may") {
             let more = $0.bounds.lineMax
             $0.lines[1]?.work += more
@@ -350,14 +362,16 @@ struct FairQueueLawTests {
         isSeen("work waits without a request") {
             guard let line = $0.lines[1], let first = line.waiting.popFirst() else { return }
             line.waiting.prepend((first.item, 0, first.turn, first.since))
-            while $0.next(now: 1) != nil {}
+            while $0.next(now: MonotonicTime(.nanoseconds(1))) != nil {}
         }
         isSeen("more work waits than may") {
             var bounds = FairQueue<Int>.Bounds()
             (bounds.quantum, bounds.allMax) = (0, bounds.request)
             $0 = FairQueue(bounds)
             $0.laws.isHolders = true
-            for item in 0..<2 { _ = $0.add(item, of: 1, cost: bounds.request, now: 1) }
+            for item in 0..<2 {
+                _ = $0.add(item, of: 1, cost: bounds.request, now: MonotonicTime(.nanoseconds(1)))
+            }
         }
         isSeen("a turn went on past its bound") {
             $0 = FairQueue()

@@ -82,7 +82,7 @@ struct FairnessTests {
     @Test("answers others while a project waits for what it owes, and does not begin what nobody awaits")
     func dropped() throws {
         let server = try RawServer(
-            configuration { ($0.refusal, $0.debt) = (1_000_000_000, 4_000_000_000) }
+            configuration { ($0.refusal, $0.debt) = (.seconds(1), .seconds(4)) }
         ) { request, responder in
             guard request.target.starts(with: "/paced".utf8) else {
                 return responder.respond(HTTPResponse(status: 200))
@@ -107,7 +107,9 @@ struct FairnessTests {
     @Test("does not read on from who has too much waiting, and answers all in the end")
     func paused() throws {
         let server = try RawServer(
-            configuration { ($0.refusal, $0.debt, $0.full) = (500_000, 2_000_000, 80 << 10) }
+            configuration {
+                ($0.refusal, $0.debt, $0.full) = (.microseconds(500), .milliseconds(2), 80 << 10)
+            }
         ) { refuse($0, $1) }
         defer { server.end() }
         let clients = try (0..<4).map { _ in try RawClient(port: server.port) }
@@ -120,7 +122,7 @@ struct FairnessTests {
     @Test("makes a share pay for what is refused after its turn, too")
     func later() throws {
         let server = try RawServer(
-            configuration { ($0.refusal, $0.debt) = (1_000_000, 20_000_000) }
+            configuration { ($0.refusal, $0.debt) = (.milliseconds(1), .milliseconds(20)) }
         ) { request, responder in
             guard let loop = MultiThreadedEventLoopGroup.currentEventLoop else { return }
             loop.assumeIsolated().execute { refuse(request, responder) }
@@ -135,7 +137,9 @@ struct FairnessTests {
     @Test("answers 503 past what may wait, to HTTP/1.1 and HTTP/2")
     func full() throws {
         let server = try RawServer(
-            configuration { ($0.refusal, $0.debt, $0.lineMax) = (1_000_000, 2_000_000, 40 << 10) }
+            configuration {
+                ($0.refusal, $0.debt, $0.lineMax) = (.milliseconds(1), .milliseconds(2), 40 << 10)
+            }
         ) { refuse($0, $1) }
         defer { server.end() }
         let client = try RawClient(port: server.port)

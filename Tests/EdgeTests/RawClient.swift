@@ -122,7 +122,7 @@ final class RawServer {
             asked.requests.add(1, ordering: .relaxed)
             answer(request, responder)
         }
-        func admit(_ request: HTTPRequest) -> BodyAdmission { .upTo(bodyMax) }
+        func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission { .upTo(bodyMax) }
         func cancelled(_ responder: Responder) {}
         func drained(_ responder: Responder) {}
     }

@@ -61,7 +61,7 @@ struct ClientLimitTests {
         #expect(register(harness, from: "192.0.2.2") == nil)
         #expect(register(harness, from: nil) == nil)
         #expect(register(harness, from: "192.0.2.1", [("authorization", "Bearer tcb_secret")]) == nil)
-        harness.api.moment = MonotonicTime(nanoseconds: .seconds(31))
+        harness.api.moment = MonotonicTime(.seconds(31))
         #expect(register(harness, from: "192.0.2.1") == nil)
     }
 
@@ -160,7 +160,7 @@ struct ClientLimitTests {
         }
         #expect(harness.api.settings.clients.assertionsRefused == 3)
         #expect(ask(harness, "/token", form, from: "192.0.2.2")?.status == 400)
-        harness.api.moment = MonotonicTime(nanoseconds: .seconds(21))
+        harness.api.moment = MonotonicTime(.seconds(21))
         #expect(ask(harness, "/token", form, from: "192.0.2.1")?.status == 400)
     }
 

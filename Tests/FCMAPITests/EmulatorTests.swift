@@ -113,7 +113,7 @@ import Testing
                 Issue.record("nothing waits")
                 continue
             }
-            #expect(delay == 1_500_000_000)
+            #expect(delay == .milliseconds(1500))
             #expect(isSend(action) || status(action) == 503)
         }
     }
@@ -125,7 +125,7 @@ import Testing
         #expect(status(batch) == 500)
         let send = harness.route(
             .post, "/v1/projects/shop/messages:send", "{}", headers: [("x-tidecast-fault", "delay=0.2s")])
-        guard case .later(200_000_000, let action) = send else {
+        guard case .later(.milliseconds(200), let action) = send else {
             Issue.record("nothing waits")
             return
         }

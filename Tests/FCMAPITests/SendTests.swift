@@ -177,7 +177,7 @@ struct SendTests {
     @Test("#17 #19 each refusal of the core has FCM's status and code")
     func refusalsOfTheCore() throws {
         let form = try #require(harness.send(#"{"topic":"a"}"#).form)
-        let quota = QuotaRefusal(kind: .sends, limit: 10_000, retryDelay: 1_500_000_000)
+        let quota = QuotaRefusal(kind: .sends, limit: 10_000, retryDelay: .milliseconds(1500))
         let table: [(Refusal, Int, String, String?)] = [
             (.unregistered, 404, "NOT_FOUND", "UNREGISTERED"),
             (.invalidToken, 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"),

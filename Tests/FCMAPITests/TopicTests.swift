@@ -163,7 +163,7 @@ struct TopicTests {
         "#24 #47 a batch of which a quota admits nothing is 429, of which it admits some is a word for each")
     func quotas() throws {
         let form = try #require(batch([harness.token(), harness.token()]).form)
-        let quota = QuotaRefusal(kind: .subscriptionChanges, limit: 3000, retryDelay: UInt64.max)
+        let quota = QuotaRefusal(kind: .subscriptionChanges, limit: 3000, retryDelay: .max)
         let whole = harness.api.render(.refused(.quota(quota)), form)
         #expect(whole.status == 429 && object(whole.body)["error"] as? String == "RESOURCE_EXHAUSTED")
         let some = harness.api.render(.changes([.changed(Day(1)), .refused(.quota(quota))]), form)

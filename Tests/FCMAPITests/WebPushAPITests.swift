@@ -171,6 +171,30 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         }
     }
 
+    @Test("the web SDK's DELETE counts as a change of its client's address")
+    func deletedTooOften() {
+        var settings = APISettings()
+        var limits = ClientLimits.Settings()
+        limits.changesPerMinute = 1
+        settings.clients = ClientLimits(limits, salt: 3)
+        let strict = APIHarness(settings)
+        let path = "\(registrations)/\(strict.token())"
+        func ask() -> APIAction {
+            var fields = HTTPFields()
+            for (name, value) in signed { fields.append(name: name.utf8, value: value.utf8) }
+            let request = HTTPRequest(
+                method: .delete, target: Array(path.utf8), fields: fields,
+                client: ClientAddress(bytes: [192, 0, 2, 1]))
+            return strict.api.route(
+                request, isAdmin: false, now: strict.now, id: MessageID(time: 1, random: 2))
+        }
+        guard case .operation(.endTransport, _) = ask() else {
+            Issue.record("the first change was refused")
+            return
+        }
+        #expect(error(ask().response).http == 429)
+    }
+
     @Test("the web SDK's DELETE ends the address alone, so that the SDK can register again")
     func deleted() {
         let path = "\(registrations)/\(harness.token())"
@@ -294,12 +318,13 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         func bound(_ fields: HTTPFields) -> Int? {
             let request = HTTPRequest(
                 method: .post, target: Array("/admin/projects/shop/push/web".utf8), fields: fields, body: [])
-            if case .bytes(let count) = BodyBound.of(request, isAdmin: false) { return count }
+            let bound = harness.api.bodyBound(of: request, isAdmin: false, now: harness.now)
+            if case .bytes(let count) = bound { return count }
             return nil
         }
         var fields = HTTPFields()
         #expect(bound(fields) == BodyBound.small)
-        fields.append(name: "authorization".utf8, value: "Bearer x".utf8)
+        fields.append(name: "authorization".utf8, value: "Bearer tcb_secret".utf8)
         #expect((bound(fields) ?? 0) > WebPushSettings.authorityBytesMax)
     }
 }

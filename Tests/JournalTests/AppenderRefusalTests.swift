@@ -20,7 +20,7 @@ extension AppenderTests {
                 .resolved([resolved(other, .durable)])
             ])
         #expect(appender.isIdle && appender.waitingRows == 3)
-        #expect(appender.retryAt == MonotonicTime(nanoseconds: .milliseconds(50)))
+        #expect(appender.retryAt == MonotonicTime(.milliseconds(50)))
         #expect(on(&appender, .woke, milliseconds: 49) == [])
         let third = BatchID(3 << 40 | 3)
         #expect(on(&appender, .woke, milliseconds: 50) == [.append(third, [a, behind, late])])
@@ -30,7 +30,7 @@ extension AppenderTests {
             on(&appender, .finished(.refused("full")), milliseconds: 60) == [
                 .resolved([resolved(a, .postponed("full"))])
             ])
-        #expect(appender.retryAt == MonotonicTime(nanoseconds: .milliseconds(160)), "twice as long")
+        #expect(appender.retryAt == MonotonicTime(.milliseconds(160)), "twice as long")
         let fourth = BatchID(3 << 40 | 4)
         #expect(
             on(&appender, .woke, milliseconds: 160) == [.append(fourth, [a, behind, late, last])])
@@ -72,7 +72,7 @@ extension AppenderTests {
         _ = on(&appender, .finished(.refused("full")), milliseconds: time)
         _ = on(&appender, .offered([row(1, 1)]), milliseconds: time)
         _ = on(&appender, .finished(.rows([.appended])), milliseconds: time + 10)
-        #expect(appender.retryAt == MonotonicTime(nanoseconds: .milliseconds(time + 250)))
+        #expect(appender.retryAt == MonotonicTime(.milliseconds(time + 250)))
     }
 
     /// A record that cannot go in must not hold up other partitions for ever.

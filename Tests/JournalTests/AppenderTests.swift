@@ -23,7 +23,7 @@ import Testing
     ) -> [Appender.Effect] {
         var effects: [Appender.Effect] = []
         appender.on(
-            event, now: MonotonicTime(nanoseconds: .milliseconds(milliseconds)), into: &effects)
+            event, now: MonotonicTime(.milliseconds(milliseconds)), into: &effects)
         return effects
     }
 

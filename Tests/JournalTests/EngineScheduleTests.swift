@@ -5,7 +5,7 @@ import Testing
 /// The order in which an engine's thread does its work.
 @Suite("The schedule of an engine's thread") struct EngineScheduleTests {
     private let session = SessionID(3)
-    private let zero = MonotonicTime(nanoseconds: 0)
+    private let zero = MonotonicTime.zero
     private var first: BatchID { BatchID(3 << 40 | 1) }
 
     private func row(_ sequence: UInt64) -> Row {
@@ -25,7 +25,7 @@ import Testing
         _ schedule: inout EngineSchedule<Int>, _ outcome: AppendOutcome = .rows([.appended]),
         milliseconds: UInt64 = 0
     ) -> [String] {
-        let now = MonotonicTime(nanoseconds: .milliseconds(milliseconds))
+        let now = MonotonicTime(.milliseconds(milliseconds))
         var steps: [String] = []
         schedule.beginRound(now: now)
         while let step = schedule.next() {
@@ -39,7 +39,7 @@ import Testing
                 schedule.looked(partition, sequence, batch: first)
             case .resolved(let resolved): steps.append("resolved \(resolved.count)")
             case .closed(let partition): steps.append("closed \(partition.rawValue)")
-            case .pause(let nanoseconds): steps.append("pause \(nanoseconds / 1_000_000)")
+            case .pause(let length): steps.append("pause \(length.milliseconds)")
             }
         }
         return steps
@@ -90,7 +90,7 @@ import Testing
         let full = AppendOutcome.refused("full")
         #expect(round(&schedule, full) == ["job 0", "append 1", "resolved 1"])
         #expect(schedule.isIdle && schedule.doubts == 0)
-        #expect(schedule.retryAt == MonotonicTime(nanoseconds: .milliseconds(50)))
+        #expect(schedule.retryAt == MonotonicTime(.milliseconds(50)))
         schedule.add([1])
         schedule.offer([row(2)])
         #expect(round(&schedule, milliseconds: 40) == ["job 1"])

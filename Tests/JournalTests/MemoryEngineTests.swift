@@ -14,7 +14,7 @@ import Testing
         var next: [UInt64]
         var durable: [Row] = []
         var offered: [Resolved.Place: Row] = [:]
-        var now = MonotonicTime(nanoseconds: 0)
+        var now = MonotonicTime.zero
     }
 
     @Test(

@@ -8,23 +8,23 @@ private let alice = ClientAddress(bytes: [192, 0, 2, 1])
 private let bob = ClientAddress(bytes: [192, 0, 2, 2])
 private let own = ClientAddress(bytes: [127, 0, 0, 1])
 
-private func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: .seconds(seconds)) }
+private func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(.seconds(seconds)) }
 
 @Suite("The gate before listeners")
 struct ConnectionGateTests {
     @Test("pauses listeners while all places are taken, and goes on when one is free")
     func places() {
         var gate = ConnectionGate(.init(connectionsMax: 2))
-        #expect(gate.admit(alice) == .admitted)
+        #expect(gate.admit(alice, now: at(0)) == .admitted)
         #expect(gate.isOpen)
-        #expect(gate.admit(bob) == .admitted)
+        #expect(gate.admit(bob, now: at(0)) == .admitted)
         #expect(!gate.isOpen)
         // Another listener was accepting meanwhile.
-        #expect(gate.admit(bob) == .full)
+        #expect(gate.admit(bob, now: at(0)) == .full)
         #expect(gate.open == 2)
         gate.closed(alice)
         #expect(gate.isOpen)
-        #expect(gate.admit(nil) == .admitted)
+        #expect(gate.admit(nil, now: at(0)) == .admitted)
         #expect(!gate.isOpen)
     }
 
@@ -33,9 +33,9 @@ struct ConnectionGateTests {
         var gate = ConnectionGate(.init(connectionsMax: 70))
         #expect(gate.accepted(by: 2) == ConnectionGate.acceptedAtOnce)
         #expect(gate.accepted(by: 3) == 1)
-        for _ in 0..<6 { #expect(gate.admit(alice) == .admitted) }
+        for _ in 0..<6 { #expect(gate.admit(alice, now: at(0)) == .admitted) }
         #expect(gate.accepted(by: 2) == ConnectionGate.acceptedAtOnce)
-        #expect(gate.admit(alice) == .admitted)
+        #expect(gate.admit(alice, now: at(0)) == .admitted)
         #expect(gate.accepted(by: 2) == 1)
         gate.closed(alice)
         #expect(gate.accepted(by: 2) == ConnectionGate.acceptedAtOnce)
@@ -44,26 +44,54 @@ struct ConnectionGateTests {
     @Test("takes no more connections of one address than its bound, and forgets who has none")
     func addresses() {
         var gate = ConnectionGate(.init(connectionsMax: 10, perAddressMax: 2))
-        #expect(gate.admit(alice) == .admitted)
-        #expect(gate.admit(alice) == .admitted)
-        #expect(gate.admit(alice) == .tooManyOfAddress)
-        #expect(gate.admit(bob) == .admitted)
+        #expect(gate.admit(alice, now: at(0)) == .admitted)
+        #expect(gate.admit(alice, now: at(0)) == .admitted)
+        #expect(gate.admit(alice, now: at(0)) == .tooManyOfAddress)
+        #expect(gate.admit(bob, now: at(0)) == .admitted)
         #expect(gate.open == 3)
         gate.closed(alice)
-        #expect(gate.admit(alice) == .admitted)
+        #expect(gate.admit(alice, now: at(0)) == .admitted)
         for client in [alice, alice, bob] { gate.closed(client) }
         #expect(gate.open == 0)
         #expect(gate.addressCount == 0)
+    }
+
+    @Test("takes so many new connections of one address a second, and ten seconds' worth at once")
+    func rate() {
+        var gate = ConnectionGate(.init(perAddressSecond: 2))
+        for _ in 0..<20 {
+            #expect(gate.admit(alice, now: at(0)) == .admitted)
+            gate.closed(alice)
+        }
+        #expect(gate.admit(alice, now: at(0)) == .tooFast)
+        #expect(gate.admit(bob, now: at(0)) == .admitted)
+        #expect(gate.open == 1)
+        for _ in 0..<2 { #expect(gate.admit(alice, now: at(1)) == .admitted) }
+        #expect(gate.admit(alice, now: at(1)) == .tooFast)
+        // Connections without an end are no way round the bound of open ones.
+        #expect(gate.addressCount == 0)
+    }
+
+    @Test("does not count how fast proxies connect, nor this machine unless it is told to")
+    func unboundRate() throws {
+        let proxy = AddressRange(try #require(alice), bits: 32)
+        for countsLoopback in [false, true] {
+            var gate = ConnectionGate(
+                .init(perAddressSecond: 1, countsLoopback: countsLoopback, exempt: [proxy]))
+            for _ in 0..<30 { #expect(gate.admit(alice, now: at(0)) == .admitted) }
+            let verdicts = (0..<11).map { _ in gate.admit(own, now: at(0)) }
+            #expect(verdicts.last == (countsLoopback ? .tooFast : .admitted))
+        }
     }
 
     @Test("counts this machine's own addresses only where it is told to", arguments: [false, true])
     func loopback(isCounted: Bool) {
         var gate = ConnectionGate(
             .init(connectionsMax: 10, perAddressMax: 1, countsLoopback: isCounted))
-        #expect(gate.admit(own) == .admitted)
-        #expect(gate.admit(own) == (isCounted ? .tooManyOfAddress : .admitted))
-        #expect(gate.admit(nil) == .admitted)
-        #expect(gate.admit(nil) == .admitted)
+        #expect(gate.admit(own, now: at(0)) == .admitted)
+        #expect(gate.admit(own, now: at(0)) == (isCounted ? .tooManyOfAddress : .admitted))
+        #expect(gate.admit(nil, now: at(0)) == .admitted)
+        #expect(gate.admit(nil, now: at(0)) == .admitted)
     }
 
     @Test("pauses for a second when a connection could not be accepted")
@@ -81,7 +109,7 @@ struct ConnectionGateTests {
     @Test("goes on at once when a descriptor is free, and the former look changes nothing")
     func failureThenClosed() {
         var gate = ConnectionGate(.init())
-        #expect(gate.admit(alice) == .admitted)
+        #expect(gate.admit(alice, now: at(0)) == .admitted)
         _ = gate.failed(now: at(5))
         gate.closed(alice)
         #expect(gate.isOpen)
@@ -131,6 +159,17 @@ struct DescriptorPlanTests {
                 #expect((plan.peers > 0) == isClustered)
             }
         }
+    }
+
+    @Test("bounds how fast one address connects, unless a balancer makes all connections")
+    func fast() {
+        let plan = DescriptorPlan(limit: 1024, loops: 2, isClustered: false)
+        #expect(plan.bounds(perAddress: nil).perAddressSecond == 500)
+        #expect(!plan.bounds(perAddress: nil).countsLoopback)
+        #expect(plan.bounds(perAddress: 0).perAddressSecond == nil)
+        #expect(plan.bounds(perAddress: nil, perSecond: 0).perAddressSecond == nil)
+        #expect(plan.bounds(perAddress: 0, perSecond: 7).perAddressSecond == 7)
+        #expect(plan.bounds(perAddress: nil, perSecond: 7).countsLoopback)
     }
 
     @Test("takes what was asked for as far as the descriptors go")

@@ -46,7 +46,7 @@ import Testing
         world.run(for: .seconds(6))
         let deaths = world.changes.filter { $0.state == .dead && $0.subject == "b" }
         #expect(Set(deaths.map(\.observer)) == [0, 2, 3, 4])
-        #expect(deaths.allSatisfy { $0.time - killed <= .milliseconds(1500) })
+        #expect(deaths.allSatisfy { $0.time.since(killed) <= .milliseconds(1500) })
     }
 
     /// A node that had to contradict finds itself slow and probes less often. It must not take the silence
@@ -55,8 +55,8 @@ import Testing
     func slowNodesAreNotCutOff(seed: UInt64) {
         var options = Membership.Options()
         options.isolation = 2 * options.probeInterval
-        options.doubtsMin = 0
-        options.doubtsMax = 0
+        options.doubtsMin = .zero
+        options.doubtsMax = .zero
         let world = GossipWorld(seed: seed, options: options)
         world.network.delayMax = .milliseconds(1)
         for number in 0..<2 { world.start(StoryTeller.name(number), seeds: ["a"]) }

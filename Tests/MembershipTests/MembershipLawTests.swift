@@ -44,8 +44,8 @@ struct MembershipLawTests {
             }
         }
         let relay = Membership.Relay(
-            requester: SessionID(3), address: "c", number: 1, nackAt: MonotonicTime(nanoseconds: 0),
-            endsAt: MonotonicTime(nanoseconds: 0))
+            requester: SessionID(3), address: "c", number: 1, nackAt: MonotonicTime.zero,
+            endsAt: MonotonicTime.zero)
         isSeen("nobody is woken for a probe that was asked for") { $0.relays[1] = relay }
         isSeen("more probes are made for others than may be") { machine in
             for number in 0...UInt32(Membership.Options().relaysMax) { machine.relays[number] = relay }
@@ -57,12 +57,12 @@ struct MembershipLawTests {
         }
         isSeen("nobody is woken to probe") { machine in
             machine.probe = nil
-            machine.nextProbe = MonotonicTime(nanoseconds: 0)
+            machine.nextProbe = MonotonicTime.zero
         }
-        isSeen("nobody is woken to compare everything") { $0.nextSync = MonotonicTime(nanoseconds: 0) }
+        isSeen("nobody is woken to compare everything") { $0.nextSync = MonotonicTime.zero }
         isSeen("nobody is woken to find those that are lost") { machine in
             machine.seeds = ["d"]
-            machine.nextHealing = MonotonicTime(nanoseconds: 0)
+            machine.nextHealing = MonotonicTime.zero
         }
         isSeen("session 3 has a suspicion, and is not suspected") {
             $0.suspicions[SessionID(3)] = $0.suspicions[SessionID(2)]
@@ -78,7 +78,7 @@ struct MembershipLawTests {
             $0.suspicions[SessionID(2)]?.accusers = [SessionID(3), SessionID(3)]
         }
         isSeen("nobody is woken to end a suspicion") { machine in
-            let never = MonotonicTime(nanoseconds: .max)
+            let never = MonotonicTime.max
             machine.armed = never
             machine.probe = nil
             (machine.nextProbe, machine.nextSync, machine.nextHealing) = (never, never, never)

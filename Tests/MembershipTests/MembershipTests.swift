@@ -35,7 +35,7 @@ extension Membership {
     @Test("ends a suspicion sooner the more nodes share it")
     func sharedSuspicion() {
         let options = Membership.Options()
-        let lengths = (0...3).map { Suspicion.length(confirmations: $0, of: 3, options) / 1_000_000 }
+        let lengths = (0...3).map { Suspicion.length(confirmations: $0, of: 3, options).milliseconds }
         #expect(lengths.first == 5000 && lengths.last == 1000)
         #expect(zip(lengths, lengths.dropFirst()).allSatisfy { $0 > $1 })
         #expect(lengths[1] == 3000)
@@ -188,7 +188,7 @@ extension Membership {
             world.network.lost = 300
             for number in 0..<20 { world.start("n\(number)", seeds: ["n0"]) }
             world.run(for: .seconds(30))
-            return world.changes.map { "\($0.time) \($0.observer) \($0.subject) \($0.state)" }
+            return world.changes.map { "\($0.time.nanoseconds) \($0.observer) \($0.subject) \($0.state)" }
                 + (0..<20).map { "\(world.traffic($0).datagrams) \(world.traffic($0).datagramBytes)" }
         }
         #expect(run() == run())

@@ -15,7 +15,7 @@ import Testing
         .alive(
             Membership.Member(
                 session: SessionID(7), name: "shard-7", address: "10.0.0.7:7946", info: [1, 2, 3],
-                incarnation: 4, state: .alive, since: MonotonicTime(nanoseconds: 0))),
+                incarnation: 4, state: .alive, since: MonotonicTime.zero)),
         .suspect(SessionID(7), 4, by: SessionID(1)), .dead(SessionID(7), 4, by: SessionID(1)),
         .left(SessionID(7), 4), .fact(Membership.GossipEntry(key: 1, version: 2, value: 3)),
     ]

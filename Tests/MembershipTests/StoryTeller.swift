@@ -13,7 +13,7 @@ import StoryTelling
 /// `fact 7`.
 struct StoryTeller {
     private var world = GossipWorld(seed: 1)
-    private var began: UInt64 = 0
+    private var began = MonotonicTime.zero
     private let options: Membership.Options
 
     init(options: Membership.Options = Membership.Options()) {
@@ -35,8 +35,8 @@ struct StoryTeller {
         case "start": world.start(words[0], seeds: ["a"])
         case "kill": each(words) { world.kill($0) }
         case "leave": each(words) { world.leave($0) }
-        case "sleep": each([words[0]]) { world.sleep($0, for: StoryTeller.nanoseconds(words[1])) }
-        case "slow": each([words[0]]) { world.slow($0, sleeping: UInt64(words[1]) ?? 0) }
+        case "sleep": each([words[0]]) { world.sleep($0, for: StoryTeller.length(words[1])) }
+        case "slow": each([words[0]]) { world.slow($0, sleeping: .milliseconds(UInt64(words[1]) ?? 0)) }
         case "cut" where words.contains(">"): cut([words[0]], [words[2]])
         case "cut":
             cut([words[0]], [words[1]])
@@ -48,7 +48,7 @@ struct StoryTeller {
         case "heal": world.healAll()
         case "loss": world.network.lost = UInt64(words[0]) ?? 0
         case "doubled": world.network.doubled = UInt64(words[0]) ?? 0
-        case "delay": world.network.delayMax = StoryTeller.nanoseconds(words[0])
+        case "delay": world.network.delayMax = StoryTeller.length(words[0])
         case "tell":
             each([words[0]]) {
                 world.publish(
@@ -56,7 +56,7 @@ struct StoryTeller {
                         key: UInt32(words[1]) ?? 0, version: UInt64(words[2]) ?? 0,
                         value: UInt64(words[3]) ?? 0), at: $0)
             }
-        case "run": world.run(for: StoryTeller.nanoseconds(words[0]))
+        case "run": world.run(for: StoryTeller.length(words[0]))
         case "views": return views()
         case "changes": return changes()
         case "fact": return fact(UInt32(words[0]) ?? 0)
@@ -77,7 +77,7 @@ struct StoryTeller {
         number < 26 ? String(UnicodeScalar(UInt8(97 + number))) : "n\(number)"
     }
 
-    private static func nanoseconds(_ text: String) -> UInt64 { Stories.nanoseconds(text) ?? 0 }
+    private static func length(_ text: String) -> TimeSpan { Stories.length(text) ?? .zero }
 
     // MARK: What is seen
 
@@ -97,14 +97,14 @@ struct StoryTeller {
     }
 
     private func changes() -> [String] {
-        var lines: [(UInt64, String)] = []
+        var lines: [(MonotonicTime, String)] = []
         var groups: [String: [GossipWorld.Change]] = [:]
         for change in world.changes {
             groups["\(change.subject) \(change.state)", default: []].append(change)
         }
         for (what, group) in groups {
-            let first = group.map(\.time).min() ?? 0
-            let last = group.map(\.time).max() ?? 0
+            let first = group.map(\.time).min() ?? .zero
+            let last = group.map(\.time).max() ?? .zero
             let who = Set(group.map { world.name($0.observer) }).sorted().joined(separator: " ")
             let times = group.count > Set(group.map(\.observer)).count ? ", \(group.count) times" : ""
             lines.append((first, "\(what) for \(who), \(seconds(first)) to \(seconds(last))\(times)"))
@@ -125,8 +125,8 @@ struct StoryTeller {
         return holders.map { "\($0.value.joined(separator: " ")): \($0.key)" }.sorted()
     }
 
-    private func seconds(_ time: UInt64) -> String {
-        let tenths = (time - began) / 100_000_000
+    private func seconds(_ time: MonotonicTime) -> String {
+        let tenths = time.since(began) / .milliseconds(100)
         return "\(tenths / 10).\(tenths % 10) s"
     }
 }

@@ -8,10 +8,10 @@ import Testing
     func pauses() {
         var random = SeededGenerator(seed: 1)
         var tries = ChangeTries()
-        var pauses: [UInt64] = []
+        var pauses: [TimeSpan] = []
         while let pause = tries.pause(using: &random) { pauses.append(pause) }
         #expect(pauses.count == ChangeTries.max - 1)
-        #expect(pauses.allSatisfy { (.milliseconds(5)...(.milliseconds(320))).contains($0) })
-        #expect(pauses.reduce(0, +) > .seconds(1))
+        #expect(pauses.allSatisfy { (TimeSpan.milliseconds(5)...(.milliseconds(320))).contains($0) })
+        #expect(pauses.reduce(.zero, +) > .seconds(1))
     }
 }

@@ -60,7 +60,7 @@ struct HandedOnTests {
         let project = try project()
         takeAndLose(project)
         func sends() -> UInt64 {
-            harness.core.tokensAtHand(.sends, of: project, for: 0, now: harness.host.monotonic)
+            harness.core.tokensAtHand(.sends, of: project, for: .zero, now: harness.host.monotonic)
         }
         #expect(sends() == 0, "it is served no longer")
         harness.turn(.order(.serve(LoopHarness.partition, Epoch(5))))

@@ -236,7 +236,7 @@ import Testing
             LoopHarness.partition, Epoch(3), isDamaged: true, reason: "a gap")
         let waits = (0..<3).map { _ -> UInt64 in
             guard case .wake(.loadAgain, let at)? = harness.turn(.engine(answer)).first else { return 0 }
-            return at.since(harness.host.monotonic) / .seconds(1)
+            return at.since(harness.host.monotonic).seconds
         }
         #expect(waits == [1, 2, 4])
         let last = harness.turn(.engine(answer))
@@ -374,10 +374,10 @@ import Testing
         PeerMessage.reply(nobody, .done).encode(into: &writer)
         PeerMessage.gap.encode(into: &writer)
         PeerMessage.nudge.encode(into: &writer)
-        let whole = PeerFrame(writer.bytes, from: 6, after: MonotonicTime(nanoseconds: 0), map)
+        let whole = PeerFrame(writer.bytes, from: 6, after: MonotonicTime.zero, map)
         #expect(whole.batches.map(\.count) == [2, 3] && whole.words.count == 1 && whole.mistake == nil)
         let cut = PeerFrame(
-            Array(writer.bytes.dropLast()) + [255], from: 6, after: MonotonicTime(nanoseconds: 0), map)
+            Array(writer.bytes.dropLast()) + [255], from: 6, after: MonotonicTime.zero, map)
         #expect(cut.batches.map(\.count) == [2, 3] && cut.words.isEmpty && cut.mistake != nil)
     }
 }

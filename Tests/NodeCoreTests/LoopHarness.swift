@@ -18,7 +18,7 @@ final class LoopHarness {
 
     final class Host: LoopHost {
         var monotonic = MonotonicTime(nanoseconds: 1_000_000_000)
-        var authority = MonotonicTime(nanoseconds: .max)
+        var authority = MonotonicTime.max
         /// The pressure of all other loops, and of the other process.
         var pressure = Pressure.none
         var loopCount = 1

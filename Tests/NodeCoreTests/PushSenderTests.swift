@@ -10,7 +10,7 @@ struct PushSenderTests {
     /// A sender with what it has let out.
     private final class World {
         var sender: PushSender
-        var now = MonotonicTime(nanoseconds: .seconds(100))
+        var now = MonotonicTime(.seconds(100))
         /// Sent and not answered: number, and the job's number.
         var sent: [(number: UInt64, job: UInt64)] = []
         var reports: [UInt64: PushReport.Result] = [:]
@@ -65,8 +65,8 @@ struct PushSenderTests {
             if let broken = sender.brokenInvariant { Issue.record("\(broken)") }
         }
 
-        /// The nanoseconds after which the job is to come again.
-        func delay(_ job: UInt64) -> UInt64? {
+        /// After how long the job is to come again.
+        func delay(_ job: UInt64) -> TimeSpan? {
             switch reports[job] {
             case .later(let delay, _), .closed(let delay): return delay
             default: return nil
@@ -102,20 +102,20 @@ struct PushSenderTests {
         world.answer(.accepted)
         #expect(world.reports[jobs[0]] == .done && world.reports[jobs[1]] == .done)
         #expect(world.reports[jobs[2]] == .gone)
-        #expect((UInt64.seconds(7)...(.seconds(9))).contains(world.delay(jobs[3]) ?? 0))
-        #expect((UInt64.seconds(60)...(.seconds(75))).contains(world.delay(jobs[4]) ?? 0))
+        #expect((TimeSpan.seconds(7)...(.seconds(9))).contains(world.delay(jobs[3]) ?? .zero))
+        #expect((TimeSpan.seconds(60)...(.seconds(75))).contains(world.delay(jobs[4]) ?? .zero))
     }
 
     @Test("each try in vain doubles the time until the next, up to an hour and a quarter")
     func backOff() {
         let world = World()
-        var last: UInt64 = 0
+        var last = TimeSpan.zero
         for tries in 0..<12 {
             let job = world.submit(tries: tries)
             world.answer(.transient(retryAfterSeconds: nil))
             world.submit()
             world.answer(.accepted)
-            let delay = world.delay(job) ?? 0
+            let delay = world.delay(job) ?? .zero
             #expect(delay >= min(.seconds(2 << UInt64(tries)), .seconds(3600)))
             #expect(delay <= .seconds(4500) && delay + delay / 4 >= last)
             last = delay
@@ -156,12 +156,12 @@ struct PushSenderTests {
         }
         for _ in 0..<50 { world.submit() }
         for _ in 0..<50 { world.answer(.transient(retryAfterSeconds: nil)) }
-        #expect((world.delay(world.submit()) ?? 0) <= .milliseconds(1250))
+        #expect((world.delay(world.submit()) ?? .zero) <= .milliseconds(1250))
         world.pass(seconds: 2)
         world.submit()
         world.answer(.transient(retryAfterSeconds: nil))
-        let delay = world.delay(world.submit()) ?? 0
-        #expect((UInt64.seconds(2)...(.milliseconds(2500))).contains(delay))
+        let delay = world.delay(world.submit()) ?? .zero
+        #expect((TimeSpan.seconds(2)...(.milliseconds(2500))).contains(delay))
     }
 
     @Test("an origin that throttles is left alone for as long as it asks")
@@ -169,7 +169,7 @@ struct PushSenderTests {
         let world = World { $0.failuresMax = 1 }
         world.submit()
         world.answer(.throttled(retryAfterSeconds: 120))
-        #expect((world.delay(world.submit()) ?? 0) >= .seconds(120))
+        #expect((world.delay(world.submit()) ?? .zero) >= .seconds(120))
         world.pass(seconds: 119)
         #expect(world.delay(world.submit()) != nil)
         world.pass(seconds: 2)
@@ -231,7 +231,7 @@ struct PushSenderTests {
         world.answer(.accepted)
         for _ in 0..<3 { world.submit() }
         for _ in 0..<3 { world.answer(.credentials("another key")) }
-        #expect((world.delay(world.submit()) ?? 0) >= .seconds(60))
+        #expect((world.delay(world.submit()) ?? .zero) >= .seconds(60))
         let other = world.submit(project: 2)
         #expect(world.sent.map(\.job) == [other])
         world.answer(.accepted)
@@ -264,7 +264,7 @@ struct PushSenderTests {
         world.pass(seconds: 6)
         let fresh = world.submit()
         world.answer(.accepted)
-        #expect(world.reports[waiting] == .later(after: 0, isFailure: false))
+        #expect(world.reports[waiting] == .later(after: .zero, isFailure: false))
         #expect(world.sent.map(\.job) == [fresh])
     }
 
@@ -278,7 +278,7 @@ struct PushSenderTests {
         let waiting = world.submit()
         world.answer(.transient(retryAfterSeconds: nil))
         #expect(world.sent.isEmpty && world.delay(waiting) != nil)
-        #expect(world.reports[waiting] != .later(after: 0, isFailure: true))
+        #expect(world.reports[waiting] != .later(after: .zero, isFailure: true))
     }
 
     @Test("a message without an answer counts as failed, and an answer that comes later is nobody's")
@@ -303,8 +303,8 @@ struct PushSenderTests {
         for (tries, seconds) in [(0, UInt64(60)), (1, 120), (2, 240), (3, 300), (20, 300)] {
             let job = world.submit(to: "\(tries)", tries: tries)
             world.answer(.credentials("another key"))
-            let delay = world.delay(job) ?? 0
-            #expect((UInt64.seconds(seconds)...(.seconds(seconds * 5 / 4))).contains(delay))
+            let delay = world.delay(job) ?? .zero
+            #expect((TimeSpan.seconds(seconds)...(.seconds(seconds * 5 / 4))).contains(delay))
         }
     }
 
@@ -364,5 +364,50 @@ struct PushSenderTests {
             sender.underWay[9] = known
         }
         isSeen("a message has no deadline") { $0.sent = [] }
+    }
+
+    /// Lets the sender know 4,200 more origins, as after messages to each of them.
+    private func know(_ world: World, _ name: String, _ state: (Int) -> PushSender.State) {
+        for number in 0..<4200 {
+            let origin = PushSender.Origin(project: ProjectNumber(1), name: Array("\(name)\(number)".utf8))
+            world.sender.origins[origin] = state(number)
+        }
+    }
+
+    private func close(_ origin: String, _ world: World) {
+        for _ in 0..<PushBounds().failuresMax {
+            world.submit(to: origin)
+            world.answer(.credentials("wrong"))
+        }
+    }
+
+    private func isClosed(_ origin: String, _ world: World) -> Bool {
+        if case .closed? = world.reports[world.submit(to: origin)] { true } else { false }
+    }
+
+    @Test("a client with many names of origins does not make the sender forget which services are closed")
+    func closedStay() {
+        let world = World()
+        close("closed", world)
+        #expect(isClosed("closed", world))
+        know(world, "name") { _ in PushSender.State(failures: 1) }
+        world.submit(to: "one more")
+        #expect(world.sender.origins.count == 2)
+        #expect(isClosed("closed", world))
+    }
+
+    @Test("the sender remembers the services that are closed longest, and not all of them")
+    func closedAreBounded() {
+        let world = World()
+        close("closed", world)
+        know(world, "short") { number in
+            let until = world.now.advanced(by: .milliseconds(UInt64(number) + 1))
+            return PushSender.State(failures: 5, pausedUntil: until, pause: .seconds(1))
+        }
+        world.submit(to: "one more")
+        #expect(world.sender.origins.count == 2049)
+        #expect(isClosed("closed", world))
+        #expect(isClosed("short4199", world))
+        #expect(!isClosed("short0", world))
     }
 }

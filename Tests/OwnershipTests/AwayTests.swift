@@ -11,14 +11,14 @@ import Testing
     private var ownership = Ownership(
         session: own, name: "node-7",
         info: Ownership.NodeInfo(isShard: true, isGateway: true, weight: 1, peer: "h:1", zone: "", build: ""),
-        now: MonotonicTime(nanoseconds: 0))
-    private var time: UInt64 = 0
+        now: MonotonicTime.zero)
+    private var time = MonotonicTime.zero
     private var counter: UInt64 = 0
 
     private mutating func tell(_ event: Ownership.Event) -> [Ownership.Effect] {
         var effects: [Ownership.Effect] = []
-        time += .milliseconds(500)
-        ownership.handle(event, now: MonotonicTime(nanoseconds: time), into: &effects)
+        time = time + .milliseconds(500)
+        ownership.handle(event, now: time, into: &effects)
         return effects
     }
 
@@ -43,7 +43,7 @@ import Testing
                     epoch: Epoch(row.epoch), floor: Sequence(1))
             }, old: old, away: away)
         _ = tell(.nudged)
-        return tell(.polled(poll, asked: MonotonicTime(nanoseconds: time)))
+        return tell(.polled(poll, asked: time))
     }
 
     private func taken(_ effects: [Ownership.Effect]) -> [UInt16] {

@@ -12,7 +12,7 @@ import Testing
     private let lease = Ownership.Options().lease
 
     private func at(_ milliseconds: UInt64) -> MonotonicTime {
-        MonotonicTime(nanoseconds: .milliseconds(10_000 + milliseconds))
+        MonotonicTime(.milliseconds(10_000 + milliseconds))
     }
 
     private func poll(_ sessions: [(SessionID, node: String, counter: UInt64)]) -> Ownership.Poll {

@@ -10,7 +10,7 @@ import Testing
     private let other = SessionID(2)
 
     private func at(_ milliseconds: UInt64) -> MonotonicTime {
-        MonotonicTime(nanoseconds: .milliseconds(10_000 + milliseconds))
+        MonotonicTime(.milliseconds(10_000 + milliseconds))
     }
 
     private func info(isShard: Bool = true) -> Ownership.NodeInfo {

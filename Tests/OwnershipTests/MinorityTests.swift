@@ -6,7 +6,7 @@ import Testing
 /// A node that sees less than half of the nodes whose leases move gives its partitions up; no node is fenced
 /// for that.
 @Suite("The minority of a cut that the engine does not notice") struct MinorityTests {
-    private let second = UInt64.seconds(1)
+    private let second = TimeSpan.seconds(1)
 
     private func world(_ seed: UInt64, nodes: Int) throws -> OwnershipWorld {
         let world = try OwnershipWorld(seed: seed)

@@ -38,7 +38,7 @@ import Testing
         var newer = NodeInfoTests.info.encoded
         newer[0] = 2
         var machine = Ownership(
-            session: SessionID(1), name: "a", info: NodeInfoTests.info, now: MonotonicTime(nanoseconds: 0))
+            session: SessionID(1), name: "a", info: NodeInfoTests.info, now: MonotonicTime.zero)
         func strangers(_ rows: [SessionRow], at seconds: UInt64) -> [[String: String]] {
             let now = MonotonicTime(nanoseconds: seconds * 1_000_000_000)
             var effects: [Ownership.Effect] = []

@@ -18,7 +18,7 @@ struct OwnershipScheduleTests {
         var counter: UInt64 = 1
 
         static func at(_ milliseconds: UInt64) -> MonotonicTime {
-            MonotonicTime(nanoseconds: 1_000_000_000 + milliseconds * 1_000_000)
+            MonotonicTime(.milliseconds(1000 + milliseconds))
         }
 
         mutating func tell(_ event: Ownership.Event, _ milliseconds: UInt64) {

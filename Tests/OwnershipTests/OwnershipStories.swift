@@ -45,9 +45,9 @@ private final class ToldOwnership {
         case "nodes": try begin(nodes: Int(words[1]) ?? 0, partitions: Int(words[3]) ?? 0)
         case "gossip": gossip(words)
         case "messages": world.isSpeechless = true
-        case "commits": world.slowness = Stories.nanoseconds(words[2]) ?? 0
+        case "commits": world.slowness = Stories.length(words[2]) ?? .zero
         case "run":
-            world.run(for: Stories.nanoseconds(words[1]) ?? 0)
+            world.run(for: Stories.length(words[1]) ?? .zero)
             let told = teller.take()
             return words.last == "unseen" ? [] : told
         case "look": return look()
@@ -79,7 +79,7 @@ private final class ToldOwnership {
         switch words[1] {
         case "dies": world.crash(node)
         case "leaves": world.tell(node, world.runs[node], .leave)
-        case "sleeps": world.nodes[node].asleepUntil = world.now + (Stories.nanoseconds(words[2]) ?? 0)
+        case "sleeps": world.nodes[node].asleepUntil = world.now + (Stories.length(words[2]) ?? .zero)
         default: return ["what is \(words[1])?"]
         }
         return []

@@ -4,7 +4,7 @@ import Ownership
 import Placement
 import Testing
 
-private let second: UInt64 = 1_000_000_000
+private let second = TimeSpan.seconds(1)
 
 @Suite("Ownership of partitions")
 struct OwnershipTests {
@@ -43,7 +43,7 @@ struct OwnershipTests {
         world.crash(Int(seed % 3))
         world.run(for: 6 * second)
         expectWhole(world, "seed \(seed)")
-        #expect((world.longestGap.values.max() ?? 0) < 3 * second, "seed \(seed): \(world.longestGap)")
+        #expect((world.longestGap.values.max() ?? .zero) < 3 * second, "seed \(seed): \(world.longestGap)")
     }
 
     /// Each node renews its lease that much later, and a lease is a second and a half.
@@ -69,7 +69,7 @@ struct OwnershipTests {
     func shortStall(seed: UInt64) throws {
         let world = try world(seed)
         let before = world.nodes.map(\.machine.session)
-        world.nodes[0].asleepUntil = world.now + 900_000_000
+        world.nodes[0].asleepUntil = world.now + .milliseconds(900)
         world.run(for: 5 * second)
         expectWhole(world, "seed \(seed)")
         #expect(world.nodes.map(\.machine.session) == before)
@@ -95,12 +95,12 @@ struct OwnershipTests {
         let run = world.runs[node]
         let count = world.nodes[node].serving.count
         world.followedCount = 0
-        world.after(0) { world.tell(node, run, .leave) }
+        world.after(.zero) { world.tell(node, run, .leave) }
         world.run(for: 4 * second)
         #expect(world.nodes[node].hasLeft, "seed \(seed)")
         expectWhole(world, "seed \(seed)")
         #expect(world.followedCount == count, "each heir has read what it gets, seed \(seed)")
-        #expect((world.longestGap.values.max() ?? 0) < second / 8, "seed \(seed): \(world.longestGap)")
+        #expect((world.longestGap.values.max() ?? .zero) < second / 8, "seed \(seed): \(world.longestGap)")
     }
 
     @Test("heirs that cannot be told hold nobody up for long", arguments: UInt64(1)...20)
@@ -108,7 +108,7 @@ struct OwnershipTests {
         let world = try world(seed)
         world.isSpeechless = true
         let run = world.runs[0]
-        world.after(0) { world.tell(0, run, .leave) }
+        world.after(.zero) { world.tell(0, run, .leave) }
         world.run(for: 10 * second)
         #expect(world.nodes[0].hasLeft, "seed \(seed)")
         expectWhole(world, "seed \(seed)")
@@ -148,7 +148,7 @@ struct OwnershipTests {
     func unanswered(seed: UInt64) throws {
         let world = try world(seed)
         world.nodes[1].isUnanswered = true
-        world.run(for: 2_100_000_000)
+        world.run(for: .milliseconds(2100))
         guard case .unreachable = world.nodes[1].status else {
             Issue.record("seed \(seed): \(world.nodes[1].status)")
             return

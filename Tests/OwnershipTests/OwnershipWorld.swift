@@ -12,7 +12,7 @@ final class OwnershipWorld {
         /// The partitions that the node serves, as its loops would know them.
         var serving: [PartitionID: Epoch] = [:]
         var isUp = true
-        var asleepUntil: UInt64 = 0
+        var asleepUntil = MonotonicTime.zero
         var isBlind = false
         /// The node's calls wait until the engine answers again.
         var isUnanswered = false
@@ -30,24 +30,24 @@ final class OwnershipWorld {
 
     let engine = MemoryEngine()
     var random: SeededGenerator
-    var now: UInt64 = 1_000_000_000
+    var now = MonotonicTime(.seconds(1))
     var nodes: [Node] = []
     var runs: [UInt64] = []
-    private var queue: [(time: UInt64, order: UInt64, what: Happening)] = []
+    private var queue: [(time: MonotonicTime, order: UInt64, what: Happening)] = []
     private var order: UInt64 = 0
     /// The broken rules that the run has shown.
     var violations: [String] = []
-    /// The longest time in nanoseconds for which no node served the partition.
-    var longestGap: [PartitionID: UInt64] = [:]
-    private var unservedSince: [PartitionID: UInt64] = [:]
+    /// The longest time for which no node served the partition.
+    var longestGap: [PartitionID: TimeSpan] = [:]
+    private var unservedSince: [PartitionID: MonotonicTime] = [:]
     let partitionCount: Int
     /// How many heirs had read a partition and said so.
     var followedCount = 0
     private var followed: Set<[UInt64]> = []
     /// Whether the messages between nodes are lost.
     var isSpeechless = false
-    /// Nanoseconds that a commit takes beyond its usual time.
-    var slowness: UInt64 = 0
+    /// How long a commit takes beyond its usual time.
+    var slowness = TimeSpan.zero
     private var waiting: [(effect: Ownership.Effect, node: Int, run: UInt64)] = []
     /// What nodes do, and what they hear while they are awake.
     var onEffect: (Int, Ownership.Effect) -> Void = { _, _ in }
@@ -60,18 +60,18 @@ final class OwnershipWorld {
             count: partitions, histories: (0..<partitions).map { History(UInt64($0) + 7) })
     }
 
-    private func push(_ delay: UInt64, _ what: Happening) {
+    private func push(_ delay: TimeSpan, _ what: Happening) {
         order += 1
         queue.append((now + delay, order, what))
     }
 
     /// Sends an event from one node to another.
-    private func send(_ event: Ownership.Event, _ to: SessionID, _ delay: UInt64) {
+    private func send(_ event: Ownership.Event, _ to: SessionID, _ delay: TimeSpan) {
         guard !isSpeechless, let index = nodes.firstIndex(where: { $0.machine.session == to }) else { return }
         push(delay, .event(node: index, run: runs[index], event))
     }
 
-    func after(_ delay: UInt64, _ body: @escaping () -> Void) { push(delay, .script(body)) }
+    func after(_ delay: TimeSpan, _ body: @escaping () -> Void) { push(delay, .script(body)) }
 
     @discardableResult
     func start(_ name: String, isShard: Bool = true, weight: UInt8 = 1) throws -> Int {
@@ -79,21 +79,21 @@ final class OwnershipWorld {
         let info = Ownership.NodeInfo(
             isShard: isShard, isGateway: true, weight: weight, peer: "\(name):1")
         let machine = Ownership(
-            session: session, name: name, info: info, now: MonotonicTime(nanoseconds: now))
+            session: session, name: name, info: info, now: now)
         if let index = nodes.firstIndex(where: { $0.name == name }) {
             nodes[index] = Node(name: name, machine: machine)
             runs[index] += 1
-            push(0, .event(node: index, run: runs[index], .woke))
+            push(.zero, .event(node: index, run: runs[index], .woke))
             return index
         }
         nodes.append(Node(name: name, machine: machine))
         runs.append(0)
-        push(0, .event(node: nodes.count - 1, run: 0, .woke))
+        push(.zero, .event(node: nodes.count - 1, run: 0, .woke))
         return nodes.count - 1
     }
 
     func tell(_ node: Int, _ run: UInt64, _ event: Ownership.Event) {
-        push(0, .event(node: node, run: run, event))
+        push(.zero, .event(node: node, run: run, event))
     }
 
     func crash(_ node: Int) {
@@ -102,13 +102,13 @@ final class OwnershipWorld {
         runs[node] += 1
         for other in nodes.indices where other != node {
             push(
-                random.next(upperBound: UInt64(3_000_000)),
+                random.next(upperBound: .milliseconds(3)),
                 .event(
                     node: other, run: runs[other], .suspected(nodes[node].machine.session, true)))
         }
     }
 
-    func run(for length: UInt64) {
+    func run(for length: TimeSpan) {
         let end = now + length
         while let index = queue.indices.min(by: {
             (queue[$0].time, queue[$0].order) < (queue[$1].time, queue[$1].order)
@@ -129,7 +129,7 @@ final class OwnershipWorld {
         let calls = waiting
         waiting = []
         for (effect, node, run) in calls {
-            push(random.next(upperBound: UInt64(2_000_000)), .call(node: node, run: run, effect))
+            push(random.next(upperBound: .milliseconds(2)), .call(node: node, run: run, effect))
         }
     }
 
@@ -150,7 +150,7 @@ final class OwnershipWorld {
         guard runs[node] == run, nodes[node].isUp else { return }
         if nodes[node].asleepUntil > now {
             if waitsForSleeper {
-                push(nodes[node].asleepUntil - now, .event(node: node, run: run, event))
+                push(nodes[node].asleepUntil.since(now), .event(node: node, run: run, event))
             }
             return
         }
@@ -159,14 +159,14 @@ final class OwnershipWorld {
             nodes[node].serving[id] = epoch
         }
         var effects: [Ownership.Effect] = []
-        nodes[node].machine.handle(event, now: MonotonicTime(nanoseconds: now), into: &effects)
+        nodes[node].machine.handle(event, now: now, into: &effects)
         for effect in effects { carryOut(effect, node) }
     }
 
     private func carryOut(_ effect: Ownership.Effect, _ node: Int) {
         onEffect(node, effect)
         let run = runs[node]
-        let soon = 300_000 + random.next(upperBound: UInt64(8_000_000))
+        let soon = TimeSpan.microseconds(300) + random.next(upperBound: .milliseconds(8))
         switch effect {
         case .poll, .fence, .take: push(soon + slowness, .call(node: node, run: run, effect))
         case .load(let id, _, _):
@@ -199,17 +199,16 @@ final class OwnershipWorld {
             nodes[node].isUp = false
             try? engine.fence(nodes[node].machine.session)
         case .wake(let at):
-            let time = MonotonicTime(nanoseconds: now)
-            push(at > time ? at.since(time) : 0, .event(node: node, run: run, .woke))
+            push(at.since(now), .event(node: node, run: run, .woke))
         }
     }
 
     /// Carries out a call when it reaches the engine. The node hears of the result later.
     private func call(_ effect: Ownership.Effect, _ node: Int, _ run: UInt64) {
         let session = nodes[node].machine.session
-        let back = 100_000 + random.next(upperBound: UInt64(3_000_000))
+        let back = TimeSpan.microseconds(100) + random.next(upperBound: .milliseconds(3))
         // The node asked before the database was slow with it.
-        let asked = MonotonicTime(nanoseconds: now - slowness)
+        let asked = now.rewound(by: slowness)
         func tell(_ event: Ownership.Event) { push(back, .event(node: node, run: run, event)) }
         if nodes[node].isUnanswered { return waiting.append((effect, node, run)) }
         if nodes[node].isBlind {
@@ -273,7 +272,7 @@ final class OwnershipWorld {
             }
             if servers > 0 {
                 if let since = unservedSince.removeValue(forKey: row.id) {
-                    longestGap[row.id] = max(longestGap[row.id] ?? 0, now - since)
+                    longestGap[row.id] = max(longestGap[row.id] ?? .zero, now.since(since))
                 }
             } else if unservedSince[row.id] == nil {
                 unservedSince[row.id] = now

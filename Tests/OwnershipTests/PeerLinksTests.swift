@@ -3,8 +3,7 @@ import Testing
 
 @testable import Ownership
 
-private let second: UInt64 = 1_000_000_000
-private func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: (seconds + 100) * second) }
+private func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(.seconds(seconds + 100)) }
 
 private func member(_ session: UInt64, _ name: String, isShard: Bool = true) -> Ownership.Member {
     Ownership.Member(
@@ -37,7 +36,7 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(!links.isUp(SessionID(2)))
         #expect(
             links.stands(2, loop: 1, now: at(152))
-                == .isUpAgain(SessionID(2), nanosecondsDown: 152 * second))
+                == .isUpAgain(SessionID(2), down: .seconds(152)))
         #expect(links.isUp(SessionID(2)) && links.down.isEmpty)
     }
 

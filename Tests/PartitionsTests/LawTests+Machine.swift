@@ -108,11 +108,11 @@ extension LawTests {
         }
         try isSeen("a comparison with nobody is under way") { partition, harness in
             partition.comparison = Comparison(left: [], at: harness.now.monotonic)
-            partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
+            partition.wakes = WakePlan([MonotonicTime.zero])
         }
         try isSeen("partitions are compared again") { partition, harness in
             partition.comparison = Comparison(left: [other], at: harness.now.monotonic)
-            partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
+            partition.wakes = WakePlan([MonotonicTime.zero])
         }
     }
 
@@ -126,7 +126,7 @@ extension LawTests {
                 project: PartitionHarness.project, condition: condition, message: message)
             partition.state.fanouts.begin(PartitionHarness.project, message.id, parts: 1)
             partition.resolutions[ticket] = Resolution(members: members, askedAt: harness.now.monotonic)
-            partition.wakes = WakePlan([MonotonicTime(nanoseconds: 0)])
+            partition.wakes = WakePlan([MonotonicTime.zero])
         }
         try isSeen("members of other topics are asked for") { ask([nil, nil], $0, $1) }
         try isSeen("all members are known, and awaited") { ask([[]], $0, $1) }

@@ -140,10 +140,10 @@ struct LawTests {
             partition.outboxWaiters[PartitionID(2)] = waiters
         }
         try isSeen("nothing brings its repair further") { partition, _ in
-            partition.repairs[other] = Repair(count: 2, began: MonotonicTime(nanoseconds: 0))
+            partition.repairs[other] = Repair(count: 2, began: MonotonicTime.zero)
         }
         try isSeen("whether its repair is at its end is not clear") { partition, _ in
-            partition.repairs[other] = Repair(count: 2, next: 2, began: MonotonicTime(nanoseconds: 0))
+            partition.repairs[other] = Repair(count: 2, next: 2, began: MonotonicTime.zero)
         }
         try isSeen("the unfinished messages of project 7 are counted wrongly") { partition, _ in
             partition.state.fanouts.begin(PartitionHarness.project, MessageID(time: 1, random: 1), parts: 1)

@@ -67,7 +67,7 @@ private final class ToldOutboxes {
             for id in [devicePartition, topicPartition] { try world.succeed(id) }
         case "member": loseMember(words[1])
         case "run":
-            world.run(for: Stories.nanoseconds(words[1]) ?? 0)
+            world.run(for: Stories.length(words[1]) ?? .zero)
             let told = teller.take()
             return words.last == "unseen" ? [] : told
         case "look": return look()

@@ -63,7 +63,7 @@ final class PartitionHarness {
     init(count: Int = 4, _ change: (inout PartitionOptions) -> Void = { _ in }) {
         self.count = count
         var options = PartitionOptions(partitionCount: count)
-        options.snapshotPause = 0
+        options.snapshotPause = .zero
         change(&options)
         self.options = options
         journal = Array(repeating: [], count: count)

@@ -56,6 +56,18 @@ struct PushTests {
         #expect(harness.waitingCount(1, device.index.rawValue) == 1)
     }
 
+    @Test("what the service has taken is written down at once, so that an owner's death repeats little")
+    func acceptedAtOnce() throws {
+        let harness = PartitionHarness()
+        let (device, _) = try PushTests.device(harness)
+        for text in ["a", "b"] { harness.publish(text, to: "news") }
+        harness.settle()
+        let former = harness.partitions[1].pipeline.durable
+        try PushTests.answer(harness, .done)
+        #expect(harness.partitions[1].pipeline.durable > former)
+        #expect(harness.waitingCount(1, device.index.rawValue) == 1)
+    }
+
     @Test("a new owner pushes what its predecessor had at the sender, and ignores the predecessor's answers")
     func takenOver() throws {
         let harness = PartitionHarness()
@@ -370,7 +382,7 @@ struct PushTests {
     func lossIsTold() throws {
         let harness = PartitionHarness {
             $0.delivery.waitingMax = 2
-            $0.listenersReturn = 0
+            $0.listenersReturn = .zero
         }
         let (device, credential) = try PushTests.device(harness)
         for text in ["a", "b", "c", "d"] { harness.publish(text, to: "news") }

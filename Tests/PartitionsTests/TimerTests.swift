@@ -43,7 +43,7 @@ struct TimerTests {
 
     @Test("are given up when they are late, once in a second")
     func late() {
-        func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: .seconds(seconds)) }
+        func at(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(.seconds(seconds)) }
         var plan = WakePlan()
         func set(_ times: UInt64..., now: UInt64) -> [Bool] { times.map { plan.plan(at($0), now: at(now)) } }
         #expect(set(100, 10, 10, 20, now: 1) == [true, true, false, false])

@@ -59,7 +59,7 @@ import Testing
         try say(.data, [1], in: dialect)
         there.wait { reader.pings.withLock { $0 } >= 1 && there.payloads.count == 1 }
         let first = there.moments.first ?? now()
-        #expect(first.advanced(by: UInt64(PeerTiming.waitMax.nanoseconds)) >= before)
+        #expect(first.advanced(by: PeerTiming.waitMax) >= before)
         #expect(first < before, "what comes first may have waited for the connection")
         // For all that the server knows, this frame left before the ping came. The second pong answers no
         // ping, so it says nothing.

@@ -71,7 +71,7 @@ final class Heard: Sendable {
     private let heard = Mutex(State())
     /// A clock with a zero of its own, as a clock has that goes on while the machine is suspended.
     static let now: @Sendable () -> MonotonicTime = {
-        MonotonicTime(nanoseconds: NIODeadline.now().uptimeNanoseconds + .seconds(1_000_000))
+        MonotonicTime(nanoseconds: NIODeadline.now().uptimeNanoseconds).advanced(by: .seconds(1_000_000))
     }
     var events: PeerEvents {
         PeerEvents(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Quotas
 
-private func second(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: .seconds(seconds)) }
+private func second(_ seconds: UInt64) -> MonotonicTime { MonotonicTime(.seconds(seconds)) }
 
 @Suite("What is done from one address")
 struct AddressLimiterTests {

@@ -74,7 +74,7 @@ import Testing
             }
         }
         for step in 0..<2_000 {
-            now += .seconds(3600)
+            now += TimeSpan.seconds(3600).nanoseconds
             let other = DeviceIndex(UInt32(1_000_000 + step % 3))
             _ = limiter.take(partition, other, within: small, now: at(now))
         }

@@ -56,8 +56,8 @@ struct OneNode {
         }
     }
 
-    mutating func pass(_ nanoseconds: UInt64) {
-        let end = now.advanced(by: nanoseconds)
+    mutating func pass(_ length: TimeSpan) {
+        let end = now.advanced(by: length)
         while let (number, time) = wakes.enumerated().compactMap({ wake in
             wake.element.map { (wake.offset, $0) }
         })
@@ -83,9 +83,9 @@ struct OneNode {
         // 250,000 a second, so that the node's clock moves.
         while node.take(1, on: Int(sent & 1)).0 == 1 {
             sent += 1
-            node.pass(4_000)
+            node.pass(.microseconds(4))
         }
-        let refilled = node.now.since(start) / 100_000
+        let refilled = node.now.since(start) / .microseconds(100)
         #expect(sent >= 600_000 && sent <= 600_000 + refilled, "\(sent)")
         // The other loop may still hold tokens that it leased for the next 75 ms.
         while node.take(1, on: 0).0 == 1 { sent += 1 }
@@ -94,7 +94,7 @@ struct OneNode {
         let (admitted, refusal) = node.take(1)
         #expect(admitted == 0)
         #expect(refusal?.kind == .sends && refusal?.limit == 600_000, "a minute, as the limit is set")
-        #expect((refusal?.retryDelay ?? 0) > 0 && (refusal?.retryDelay ?? .max) <= .milliseconds(100))
+        #expect((refusal?.retryDelay ?? .zero) > .zero && (refusal?.retryDelay ?? .max) <= .milliseconds(100))
         node.pass(.seconds(1))
         var passed: UInt64 = 0
         while node.take(1, on: Int(passed & 1)).0 == 1 { passed += 1 }
@@ -157,7 +157,7 @@ struct OneNode {
         var node = OneNode(.standard)
         for _ in 0..<2_000 {
             expect(node.take(1).0 == 1)
-            node.pass(50_000)
+            node.pass(.microseconds(50))
         }
         node.pass(.milliseconds(75))
         #expect(node.grantor.projects[node.project]?.accountings[0].accounts[0].isIdle == true)
@@ -175,7 +175,7 @@ struct OneNode {
     func takeover() {
         var node = OneNode(.standard, .takeover(grantedUntil: at(.seconds(100))))
         #expect(node.take(1).0 == 0)
-        node.pass(QuotaBounds().share - 1)
+        node.pass(QuotaBounds().share - .nanoseconds(1))
         #expect(node.take(1).0 == 0)
         node.pass(.milliseconds(100))
         var passed: UInt64 = 0

@@ -124,12 +124,12 @@ struct QuotaLawTests {
         isSeen("a share ended before it began") { world in
             change(&world) { account in
                 account.flight[0].shareRate = 1
-                account.flight[0].shareEnd = MonotonicTime(nanoseconds: 0)
+                account.flight[0].shareEnd = MonotonicTime.zero
                 account.flight[0].shareStart = MonotonicTime(nanoseconds: 1)
             }
         }
         isSeen("a lease ended before it began") { world in
-            change(&world) { $0.flight[0].leaseEnd = MonotonicTime(nanoseconds: 0) }
+            change(&world) { $0.flight[0].leaseEnd = MonotonicTime.zero }
         }
     }
 }

@@ -15,14 +15,15 @@ import Testing
             burst: UInt64.random(in: 1...3 * rate, using: &random))
         options.lost = [0, 0, 50, 300].randomElement(using: &random) ?? 0
         options.doubled = [0, 100].randomElement(using: &random) ?? 0
-        options.delayMax = [50_000, 1_000_000, 40_000_000, 300_000_000].randomElement(using: &random) ?? 0
+        options.delayMax =
+            [50, 1000, 40_000, 300_000].randomElement(using: &random).map(TimeSpan.microseconds) ?? .zero
         options.offered = max(rate * ([1, 4, 10].randomElement(using: &random) ?? 4) / 4, 1)
         options.spenderRestarts = [0, 5].randomElement(using: &random) ?? 0
         options.ownerCrashes = [0, 3].randomElement(using: &random) ?? 0
         options.handovers = [0, 5].randomElement(using: &random) ?? 0
         options.cuts = [0, 5].randomElement(using: &random) ?? 0
         options.tokensMax = [1, 1, 50].randomElement(using: &random) ?? 1
-        options.delayMin = [0, options.delayMax / 2].randomElement(using: &random) ?? 0
+        options.delayMin = [.zero, options.delayMax / 2].randomElement(using: &random) ?? .zero
         return options
     }
 
@@ -56,7 +57,7 @@ import Testing
 
     @Test("two runs of one seed are the same run")
     func deterministic() {
-        var histories: [[UInt64]] = []
+        var histories: [[MonotonicTime]] = []
         for _ in 0..<2 {
             var world = QuotaWorld(QuotaSimulation.options(42), seed: 42)
             world.run(for: .seconds(3))

@@ -6,7 +6,7 @@ import Testing
 @Suite("A spender of quotas") struct QuotaSpenderTests {
     let project = ProjectNumber(1)
 
-    func asked(_ spender: inout QuotaSpender, _ count: UInt64, now: UInt64) -> QuotaRequest? {
+    func asked(_ spender: inout QuotaSpender, _ count: UInt64, now: TimeSpan) -> QuotaRequest? {
         var effects: [QuotaSpender.Effect] = []
         _ = spender.take(count, .sends, of: project, now: at(now), into: &effects)
         for case .request(let request) in effects { return request }
@@ -20,10 +20,10 @@ import Testing
             spender: request.spender, project: request.project, kind: request.kind, number: request.number,
             grantorEpoch: Epoch(grantorEpoch), tokens: tokens, leaseLength: QuotaBounds().lease,
             shareRate: shareRate,
-            shareLength: QuotaBounds().share, retryAfter: 0, rate: QuotaRate(count: 1_000, burst: 1_000))
+            shareLength: QuotaBounds().share, retryAfter: .zero, rate: QuotaRate(count: 1_000, burst: 1_000))
     }
 
-    func take(_ spender: inout QuotaSpender, _ count: UInt64, now: UInt64) -> QuotaSpender.Answer {
+    func take(_ spender: inout QuotaSpender, _ count: UInt64, now: TimeSpan) -> QuotaSpender.Answer {
         var effects: [QuotaSpender.Effect] = []
         return spender.take(count, .sends, of: project, now: at(now), into: &effects)
     }
@@ -33,7 +33,7 @@ import Testing
         var spender = QuotaSpender(SpenderID(1))
         var effects: [QuotaSpender.Effect] = []
         let answer = spender.take(3, .sends, of: project, now: at(5), into: &effects)
-        #expect(answer == .wait(until: at(5 + QuotaBounds().patienceWithoutShare)))
+        #expect(answer == .wait(until: at(5) + QuotaBounds().patienceWithoutShare))
         guard case .request(let request)? = effects.first else {
             Issue.record("no request")
             return
@@ -42,16 +42,16 @@ import Testing
         var more: [QuotaSpender.Effect] = []
         spender.receive(grant(request, 3), now: at(10), into: &more)
         #expect(more == [.ready(project, .sends)])
-        #expect(take(&spender, 3, now: 11) == .admitted(3))
+        #expect(take(&spender, 3, now: .nanoseconds(11)) == .admitted(3))
     }
 
     @Test("a lease ends by the sending of its request, however late it comes")
     func leaseEnd() throws {
         var spender = QuotaSpender(SpenderID(1))
-        let request = try #require(asked(&spender, 10, now: 0))
+        let request = try #require(asked(&spender, 10, now: .zero))
         var effects: [QuotaSpender.Effect] = []
         spender.receive(grant(request, 10), now: at(.milliseconds(99)), into: &effects)
-        #expect(take(&spender, 1, now: .milliseconds(100) - 1) == .admitted(1))
+        #expect(take(&spender, 1, now: .milliseconds(100) - .nanoseconds(1)) == .admitted(1))
         guard case .wait = take(&spender, 1, now: .milliseconds(100)) else {
             Issue.record("spent after its end")
             return
@@ -63,7 +63,7 @@ import Testing
     )
     func once() throws {
         var spender = QuotaSpender(SpenderID(1))
-        let request = try #require(asked(&spender, 2, now: 0))
+        let request = try #require(asked(&spender, 2, now: .zero))
         var effects: [QuotaSpender.Effect] = []
         var foreign = grant(request, 100)
         foreign.spender = SpenderID(2)
@@ -73,10 +73,10 @@ import Testing
         spender.receive(unasked, now: at(1), into: &effects)
         spender.receive(grant(request, 2, grantorEpoch: 5), now: at(1), into: &effects)
         spender.receive(grant(request, 2, grantorEpoch: 5), now: at(1), into: &effects)
-        #expect(take(&spender, 2, now: 2) == .admitted(2))
-        let second = try #require(asked(&spender, 2, now: 3))
+        #expect(take(&spender, 2, now: .nanoseconds(2)) == .admitted(2))
+        let second = try #require(asked(&spender, 2, now: .nanoseconds(3)))
         spender.receive(grant(second, 2, grantorEpoch: 4), now: at(4), into: &effects)
-        guard case .wait = take(&spender, 2, now: 5) else {
+        guard case .wait = take(&spender, 2, now: .nanoseconds(5)) else {
             Issue.record("it took what was not its own")
             return
         }
@@ -96,7 +96,7 @@ import Testing
             }
             effects = []
             guard let wake else { break }
-            _ = take(&spender, 1, now: wake.nanoseconds)
+            _ = take(&spender, 1, now: wake.since(.zero))
             spender.woke(now: wake, into: &effects)
         }
         #expect(Set(requests.map(\.number)).count == 7)
@@ -118,7 +118,7 @@ import Testing
     @Test("an owner that never answers: a wait with an end, and no word of a used-up quota")
     func silence() {
         var spender = QuotaSpender(SpenderID(1))
-        #expect(take(&spender, 1, now: 0) == .wait(until: at(QuotaBounds().patienceWithoutShare)))
+        #expect(take(&spender, 1, now: .zero) == .wait(until: at(QuotaBounds().patienceWithoutShare)))
         var effects: [QuotaSpender.Effect] = []
         spender.woke(now: at(QuotaBounds().patienceWithoutShare), into: &effects)
         #expect(effects.contains(.ready(project, .sends)))
@@ -128,7 +128,7 @@ import Testing
     @Test("an owner that is only slow refuses nobody: what its share cannot carry waits")
     func slowOwner() throws {
         var spender = QuotaSpender(SpenderID(1))
-        let first = try #require(asked(&spender, 1, now: 0))
+        let first = try #require(asked(&spender, 1, now: .zero))
         var effects: [QuotaSpender.Effect] = []
         spender.receive(grant(first, 1, shareRate: 100), now: at(.milliseconds(1)), into: &effects)
         #expect(take(&spender, 1, now: .milliseconds(1)) == .admitted(1))
@@ -149,15 +149,16 @@ import Testing
     func wild() throws {
         var spender = QuotaSpender(SpenderID(1))
         for number in [UInt64.max, 1 << 63, 0] {
-            guard let request = asked(&spender, .max, now: .max - 1) else { continue }
+            guard let request = asked(&spender, .max, now: .max - .nanoseconds(1)) else { continue }
             var grant = grant(request, number, grantorEpoch: number, shareRate: number)
-            (grant.leaseLength, grant.shareLength, grant.retryAfter) = (number, number, number)
+            let length = TimeSpan.nanoseconds(number)
+            (grant.leaseLength, grant.shareLength, grant.retryAfter) = (length, length, length)
             var effects: [QuotaSpender.Effect] = []
-            spender.receive(grant, now: at(.max - 1), into: &effects)
-            spender.woke(now: at(.max), into: &effects)
+            spender.receive(grant, now: at(UInt64.max - 1), into: &effects)
+            spender.woke(now: at(TimeSpan.max), into: &effects)
             _ = take(&spender, .max, now: .max)
-            _ = take(&spender, 1, now: 0)
-            _ = take(&spender, 0, now: 0)
+            _ = take(&spender, 1, now: .zero)
+            _ = take(&spender, 0, now: .zero)
         }
         for kind in QuotaKind.allCases {
             var effects: [QuotaSpender.Effect] = []
@@ -190,17 +191,17 @@ import Testing
         var bounds = QuotaBounds()
         bounds.projectCountMax = 1
         var spender = QuotaSpender(SpenderID(1), bounds)
-        let request = try #require(asked(&spender, 2, now: 0))
+        let request = try #require(asked(&spender, 2, now: .zero))
         var effects: [QuotaSpender.Effect] = []
         spender.receive(grant(request, 2), now: at(1), into: &effects)
-        #expect(take(&spender, 2, now: 2) == .admitted(2))
+        #expect(take(&spender, 2, now: .nanoseconds(2)) == .admitted(2))
         for step in 1...4 as ClosedRange<UInt64> {
             spender.woke(now: at(.milliseconds(25) * step), into: &effects)
         }
         #expect(!spender.leasedTokens[0].isActive)
         let now = spender.leasedTokens[0].inactiveSince
         let other = ProjectNumber(2)
-        let almost = now.advanced(by: bounds.share - 1)
+        let almost = now.advanced(by: bounds.share - .nanoseconds(1))
         let early = spender.take(1, .sends, of: other, now: almost, into: &effects)
         guard case .refused = early else { return #expect(Bool(false), "\(early)") }
         let late = spender.take(1, .sends, of: other, now: now.advanced(by: bounds.share), into: &effects)

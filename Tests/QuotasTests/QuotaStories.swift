@@ -36,8 +36,8 @@ private final class ToldQuotas {
         /// Sends that were admitted and not told of yet, those of the share apart, and when the last was.
         var admitted = 0
         var shared = 0
-        var admittedAt: UInt64 = 0
-        var gap: UInt64 = 0
+        var admittedAt = MonotonicTime.zero
+        var gap = TimeSpan.zero
     }
     private enum Happening {
         case request(QuotaRequest)
@@ -45,8 +45,8 @@ private final class ToldQuotas {
         case wake(Int)
         case send(Int, count: Int)
     }
-    private static let began: UInt64 = 100_000_000_000
-    private static let messageTime: UInt64 = 1_000_000
+    private static let began = MonotonicTime(.seconds(100))
+    private static let messageTime: TimeSpan = .milliseconds(1)
     private let project = ProjectNumber(1)
     private var time = VirtualTime<Happening>(began: began)
     private var teller = Teller(began: began)
@@ -54,11 +54,11 @@ private final class ToldQuotas {
     private var limits = QuotaLimits.standard
     private var grantor: QuotaGrantor?
     private var owner: UInt64 = 1
-    private var ownerBegan = MonotonicTime(nanoseconds: began)
+    private var ownerBegan = began
     /// What the former owner left in order.
     private var left: [UInt64]?
 
-    private var now: MonotonicTime { MonotonicTime(nanoseconds: time.now) }
+    private var now: MonotonicTime { time.now }
 
     func perform(_ words: [String]) -> [String] {
         switch words[0] {
@@ -69,7 +69,7 @@ private final class ToldQuotas {
             gateways = (1...(UInt64(words[1]) ?? 1)).map { Gateway(spender: QuotaSpender(SpenderID($0))) }
         case "owner": changeOwner(words[1])
         case "run":
-            run(until: time.now + (Stories.nanoseconds(words[1]) ?? 0))
+            run(until: time.now + (Stories.length(words[1]) ?? .zero))
             let told = teller.take()
             return words.last == "unseen" ? [] : told
         default:
@@ -84,9 +84,9 @@ private final class ToldQuotas {
     private func act(_ number: Int, _ words: [String]) {
         switch words[1] {
         case "sends":
-            gateways[number].gap = words.count > 4 ? Stories.nanoseconds(words[4]) ?? 0 : 0
-            time.push(after: 0, .send(number, count: Int(words[2]) ?? 0))
-        case "stops": gateways[number].gap = 0
+            gateways[number].gap = words.count > 4 ? Stories.length(words[4]) ?? .zero : .zero
+            time.push(after: .zero, .send(number, count: Int(words[2]) ?? 0))
+        case "stops": gateways[number].gap = .zero
         case "is": gateways[number].isCut = words[2] == "cut"
         default: break
         }
@@ -105,7 +105,7 @@ private final class ToldQuotas {
         }
     }
 
-    private func run(until end: UInt64) {
+    private func run(until end: MonotonicTime) {
         while let happening = time.next(until: end) {
             switch happening {
             case .request(let request): receive(request)
@@ -120,7 +120,7 @@ private final class ToldQuotas {
                 carryOut(effects, number)
             case .send(let number, let count):
                 spend(number, count)
-                if gateways[number].gap > 0 {
+                if gateways[number].gap > .zero {
                     time.push(after: gateways[number].gap, .send(number, count: count))
                 }
             }
@@ -169,7 +169,7 @@ private final class ToldQuotas {
         if grant.shareRate > 0 {
             text += ", and a share of \(grant.shareRate) a second for \(milliseconds(grant.shareLength))"
         }
-        if grant.retryAfter > 0 {
+        if grant.retryAfter > .zero {
             let again = "\(spender) may ask again in \(milliseconds(grant.retryAfter))"
             text = grant.tokens == 0 ? "has no token, and \(again)" : "\(text); \(again)"
         }
@@ -255,7 +255,7 @@ private final class ToldQuotas {
 
     private func tokens(_ count: UInt64) -> String { count == 1 ? "1 token" : "\(count) tokens" }
     private func sends(_ count: Int) -> String { count == 1 ? "1 send" : "\(count) sends" }
-    private func milliseconds(_ nanoseconds: UInt64) -> String {
-        "\((nanoseconds + 999_999) / 1_000_000) ms"
+    private func milliseconds(_ length: TimeSpan) -> String {
+        "\((length + .nanoseconds(999_999)).milliseconds) ms"
     }
 }

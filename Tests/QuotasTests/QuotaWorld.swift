@@ -11,8 +11,8 @@ struct QuotaWorld {
         /// Messages of a thousand.
         var lost = 0
         var doubled = 0
-        var delayMin: UInt64 = 0
-        var delayMax: UInt64 = .milliseconds(1)
+        var delayMin = TimeSpan.zero
+        var delayMax: TimeSpan = .milliseconds(1)
         /// Operations offered a second, by each spender.
         var offered: UInt64 = 4_000
         /// In how many of a thousand steps of 5 ms each of these happens.
@@ -30,15 +30,16 @@ struct QuotaWorld {
     }
 
     struct Admission {
-        var at: UInt64
+        var at: MonotonicTime
         var count: UInt64
     }
 
     struct Spender {
         var machine: QuotaSpender
-        var clock: UInt64
+        /// What the spender's clock shows at the world's zero.
+        var clock: TimeSpan
         var isCut = false
-        var cutEnd: UInt64 = 0
+        var cutEnd = MonotonicTime.zero
         var waiting: [UInt64] = []
     }
 
@@ -47,20 +48,20 @@ struct QuotaWorld {
         case request(QuotaRequest)
         case grant(Int, QuotaGrant)
         case wake(Int, SpenderID)
-        case ownerBegins(grantedUntil: UInt64)
+        case ownerBegins(grantedUntil: MonotonicTime)
         case heir(QuotaGrantor.Handover)
         case disaster
     }
 
     let options: Options
     var random: SeededGenerator
-    var now: UInt64 = 0
+    var now = MonotonicTime.zero
     var spenders: [Spender] = []
     var grantor: QuotaGrantor?
-    var grantorClock: UInt64 = 0
+    var grantorClock = TimeSpan.zero
     var epoch: UInt64 = 1
     var nextID: UInt64 = 1
-    var queue: [(at: UInt64, order: Int, event: Event)] = []
+    var queue: [(at: MonotonicTime, order: Int, event: Event)] = []
     var order = 0
 
     var history: [Admission] = []
@@ -73,7 +74,7 @@ struct QuotaWorld {
         random = SeededGenerator(seed: seed)
         for number in 0..<options.spenders {
             spenders.append(newSpender())
-            schedule(UInt64.random(in: 0...1_000_000, using: &random), .offer(number))
+            schedule(TimeSpan.random(in: .zero ... .milliseconds(1), using: &random), .offer(number))
         }
         openGrantor(.full)
         schedule(.milliseconds(5), .disaster)
@@ -83,24 +84,24 @@ struct QuotaWorld {
         var machine = QuotaSpender(SpenderID(nextID))
         machine.plantedBug = options.spenderBug
         nextID += 1
-        return Spender(machine: machine, clock: UInt64.random(in: 0...1_000_000_000_000, using: &random))
+        return Spender(machine: machine, clock: TimeSpan.random(in: .zero ... .seconds(1000), using: &random))
     }
 
     mutating func openGrantor(_ beginning: QuotaGrantor.Beginning) {
-        grantorClock = UInt64.random(in: 2_000_000_000...1_000_000_000_000, using: &random)
+        grantorClock = TimeSpan.random(in: .seconds(2) ... .seconds(1000), using: &random)
         var fresh = QuotaGrantor()
         var limits = QuotaLimits.standard
         limits.sends = options.rate
         var local = beginning
         if case .takeover(let until) = beginning {
-            local = .takeover(grantedUntil: at(until.nanoseconds &+ grantorClock))
+            local = .takeover(grantedUntil: until + grantorClock)
         }
-        fresh.open(project, limits, epoch: Epoch(epoch), beginning: local, now: at(now + grantorClock))
+        fresh.open(project, limits, epoch: Epoch(epoch), beginning: local, now: now + grantorClock)
         fresh.projects[project]?.accountings[0].plantedBug = options.accountingBug
         grantor = fresh
     }
 
-    mutating func schedule(_ delay: UInt64, _ event: Event) {
+    mutating func schedule(_ delay: TimeSpan, _ event: Event) {
         order += 1
         let entry = (at: now + delay, order: order, event: event)
         // Kept sorted with the next event last.
@@ -122,11 +123,11 @@ struct QuotaWorld {
         if Int.random(in: 0..<1_000, using: &random) < options.lost { return }
         let copies = Int.random(in: 0..<1_000, using: &random) < options.doubled ? 2 : 1
         for _ in 0..<copies {
-            schedule(UInt64.random(in: options.delayMin...options.delayMax, using: &random), event)
+            schedule(TimeSpan.random(in: options.delayMin...options.delayMax, using: &random), event)
         }
     }
 
-    mutating func run(for length: UInt64) {
+    mutating func run(for length: TimeSpan) {
         let end = now + length
         while let next = queue.last, next.at <= end {
             queue.removeLast()
@@ -141,11 +142,11 @@ struct QuotaWorld {
         case .offer(let number):
             let tokens = UInt64.random(in: 1...options.tokensMax, using: &random)
             offer(tokens, number)
-            let mean = 1_000_000_000 * options.tokensMax / options.offered
-            schedule(UInt64.random(in: 0...2 * mean, using: &random), .offer(number))
+            let mean = TimeSpan.seconds(1) * options.tokensMax / options.offered
+            schedule(TimeSpan.random(in: .zero...2 * mean, using: &random), .offer(number))
         case .request(let request):
             var effects: [QuotaGrantor.Effect] = []
-            grantor?.receive(request, now: at(now + grantorClock), into: &effects)
+            grantor?.receive(request, now: now + grantorClock, into: &effects)
             for case .grant(let grant) in effects {
                 guard let number = spenders.firstIndex(where: { $0.machine.id == grant.spender }) else {
                     continue
@@ -166,20 +167,20 @@ struct QuotaWorld {
             if options.ownerBeginsFull {
                 openGrantor(.full)
             } else if options.ownerBeginsAtOnce {
-                openGrantor(.empty(since: at(0)))
+                openGrantor(.empty(since: .zero))
             } else {
-                openGrantor(.takeover(grantedUntil: at(until)))
+                openGrantor(.takeover(grantedUntil: until))
             }
         case .heir(let handover):
-            grantorClock = UInt64.random(in: 2_000_000_000...1_000_000_000_000, using: &random)
+            grantorClock = TimeSpan.random(in: .seconds(2) ... .seconds(1000), using: &random)
             var heir = QuotaGrantor()
-            heir.open(project, handover, now: at(now + grantorClock))
+            heir.open(project, handover, now: now + grantorClock)
             grantor = heir
         case .disaster: disaster()
         }
     }
 
-    func local(_ number: Int) -> MonotonicTime { at(now + spenders[number].clock) }
+    func local(_ number: Int) -> MonotonicTime { now + spenders[number].clock }
 
     mutating func offer(_ tokens: UInt64, _ number: Int) {
         var effects: [QuotaSpender.Effect] = []
@@ -206,7 +207,7 @@ struct QuotaWorld {
                 for tokens in waiting { offer(tokens, number) }
             case .wake(let time):
                 schedule(
-                    time.nanoseconds - spenders[number].clock - now,
+                    time.since(local(number)),
                     .wake(number, spenders[number].machine.id))
             }
         }
@@ -222,17 +223,18 @@ struct QuotaWorld {
         }
         if happens(options.cuts) {
             spenders[number].isCut = true
-            spenders[number].cutEnd = now + UInt64.random(in: 0...3_000_000_000, using: &random)
+            spenders[number].cutEnd = now + TimeSpan.random(in: .zero ... .seconds(3), using: &random)
         }
         if grantor != nil, happens(options.ownerCrashes) {
             grantor = nil
             epoch += 1
-            schedule(UInt64.random(in: 0...2_000_000_000, using: &random), .ownerBegins(grantedUntil: now))
+            schedule(
+                TimeSpan.random(in: .zero ... .seconds(2), using: &random), .ownerBegins(grantedUntil: now))
         } else if happens(options.handovers),
-            let handover = grantor?.close(project, now: at(now + grantorClock))
+            let handover = grantor?.close(project, now: now + grantorClock)
         {
             grantor = nil
-            schedule(UInt64.random(in: 0...200_000_000, using: &random), .heir(handover))
+            schedule(TimeSpan.random(in: .zero ... .milliseconds(200), using: &random), .heir(handover))
         }
     }
 }
@@ -251,7 +253,7 @@ struct QuotaChecker {
         var sum: Int128 = 0
         var worst: Int128 = 0
         for admission in history {
-            let slope = Int128(rate.count) * Int128(admission.at)
+            let slope = Int128(rate.count) * Int128(admission.at.nanoseconds)
             least = min(least, sum * scale - slope)
             sum += Int128(admission.count)
             worst = max(worst, sum * scale - slope - least)

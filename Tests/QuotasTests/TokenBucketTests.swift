@@ -4,6 +4,7 @@ import Testing
 @testable import Quotas
 
 func at(_ nanoseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
+func at(_ sinceZero: TimeSpan) -> MonotonicTime { MonotonicTime(sinceZero) }
 
 /// The promise itself as a limiter. It remembers all admissions, and admits an operation where every window
 /// that begins with an admission keeps to burst + rate × window.
@@ -56,8 +57,8 @@ struct DumbBucket {
                 }
                 if let delay = bucket.delay(until: count, at(now)) {
                     var (early, then) = (bucket, bucket)
-                    expect(then.take(count, at(now + delay)))
-                    if delay > 0 { expect(!early.take(count, at(now + delay - 1))) }
+                    expect(then.take(count, at(now) + delay))
+                    if delay > .zero { expect(!early.take(count, at(now - 1) + delay)) }
                 } else {
                     expect(rate.count == 0 || count > rate.burst)
                 }
@@ -71,7 +72,7 @@ struct DumbBucket {
         var bucket = TokenBucket(QuotaLimits.standard.sends, full: start)
         expect(bucket.take(600_000, start))
         expect(!bucket.take(1, start))
-        expect(bucket.delay(until: 1, start) == 100_000)
+        expect(bucket.delay(until: 1, start) == .microseconds(100))
         expect(bucket.level(start.advanced(by: .seconds(1))) == 10_000)
         expect(bucket.level(start.advanced(by: .seconds(120))) == 600_000)
     }
@@ -103,11 +104,11 @@ struct DumbBucket {
         let rate = QuotaRate(count: .max, perSeconds: .max, burst: .max)
         expect(rate.count == QuotaRate.countMax && rate.burst == QuotaRate.countMax)
         var bucket = TokenBucket(rate, emptyAt: at(0))
-        expect(bucket.level(at(.max)) == QuotaRate.countMax)
-        expect(!bucket.take(.max, at(.max)))
-        bucket.change(to: QuotaRate(count: 1, perSeconds: 1, burst: .max), at(.max))
-        expect(bucket.level(at(.max)) == QuotaRate.countMax)
-        expect(bucket.delay(until: .max, at(.max)) == nil)
+        expect(bucket.level(at(TimeSpan.max)) == QuotaRate.countMax)
+        expect(!bucket.take(.max, at(TimeSpan.max)))
+        bucket.change(to: QuotaRate(count: 1, perSeconds: 1, burst: .max), at(TimeSpan.max))
+        expect(bucket.level(at(TimeSpan.max)) == QuotaRate.countMax)
+        expect(bucket.delay(until: .max, at(TimeSpan.max)) == nil)
     }
 
     @Test("another rate holds from the moment of the change; what is there stays up to the new burst")
@@ -133,7 +134,7 @@ struct DumbBucket {
         expect(limits.subscriptionChanges == QuotaRate(count: 3_000, burst: 3_000))
         expect(limits.registrations == QuotaRate(count: 1_000, burst: 1_000))
         expect((limits.fanouts, limits.devicePerMinute, limits.devicePerHour) == (1_000, 240, 5_000))
-        expect(limits.devices == 20_000_000)
+        expect((limits.devices, limits.topics) == (20_000_000, 5_000_000))
     }
 
     @Test("sends a minute need not be whole a second")
@@ -164,7 +165,8 @@ struct DumbBucket {
                 sends: rate(), subscriptionChanges: rate(), registrations: rate(),
                 fanouts: UInt32.random(in: 0 ... .max, using: &random),
                 devicePerMinute: UInt32.random(in: 0...2_000_000, using: &random), devicePerHour: 7,
-                devices: UInt64.random(in: 0 ... .max, using: &random))
+                devices: UInt64.random(in: 0 ... .max, using: &random),
+                topics: UInt64.random(in: 0 ... .max, using: &random))
             var bytes = limits.encoded
             expect(QuotaLimits(encoded: bytes) == limits)
             let index = Int.random(in: 0..<bytes.count, using: &random)

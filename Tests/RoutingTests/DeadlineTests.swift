@@ -5,6 +5,7 @@ import Testing
 
 @Suite("A deadline") struct DeadlineTests {
     private func time(_ nanoseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
+    private func time(_ sinceZero: TimeSpan) -> MonotonicTime { MonotonicTime(sinceZero) }
 
     @Test("is past from its moment on, and leaves a second for the handover")
     func itIsPastFromItsMomentOn() {
@@ -12,7 +13,7 @@ import Testing
         #expect(!deadline.isPast(now: time(4_999_999_999)) && deadline.isPast(now: time(5_000_000_000)))
         #expect(deadline.left(now: time(1_000_000_001)) == 2_999, "a second is for the handing over")
         #expect(deadline.left(now: time(6_000_000_000)) == 0)
-        #expect(Deadline(time(.max)).left(now: time(0)) == .max)
+        #expect(Deadline(time(TimeSpan.max)).left(now: time(0)) == .max)
     }
 
     /// The reader's clock has another zero, and the reader knows only a moment before the handing over.
@@ -20,9 +21,9 @@ import Testing
     func neverLater() {
         var random = SeededGenerator(seed: 11)
         for _ in 0..<10_000 {
-            let offset = random.next(upperBound: UInt64.seconds(1_000_000))
-            let written = UInt64.seconds(100) + random.next(upperBound: .seconds(50))
-            let ends = UInt64.seconds(100) + random.next(upperBound: .seconds(80))
+            let offset = random.next(upperBound: TimeSpan.seconds(1_000_000))
+            let written = TimeSpan.seconds(100) + random.next(upperBound: .seconds(50))
+            let ends = TimeSpan.seconds(100) + random.next(upperBound: .seconds(80))
             let handedOver = written + random.next(upperBound: Deadline.handoverMax)
             let known = handedOver - random.next(upperBound: .seconds(20))
             let left = Deadline(time(ends)).left(now: time(written))

@@ -60,7 +60,7 @@ struct GatewayLawTests {
             router.retryAt = nil
         }
         try isSeen("nobody is woken to ask partition 7 again") {
-            $0.retryAt = MonotonicTime(nanoseconds: .max)
+            $0.retryAt = MonotonicTime.max
         }
         try isSeen("nothing is asked of partition 7 again") { router in
             for partition in router.waitingRequests.keys { router.waitingRequests[partition]?.due = nil }
@@ -107,7 +107,7 @@ struct GatewayLawTests {
             router.pending.free = [1]
         }
         try isSeen("something that the spender wants is left") { router in
-            router.admission.effects = [.wake(at: MonotonicTime(nanoseconds: 0))]
+            router.admission.effects = [.wake(at: MonotonicTime.zero)]
         }
     }
 

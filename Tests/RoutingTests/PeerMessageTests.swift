@@ -93,7 +93,7 @@ import Testing
         all += replies.map { .reply(id, $0) }
         all += streams.map { .stream(from: PartitionID(9), to: GatewayID(0x123401), $0) }
         all.append(
-            .quotaRefusal(id, QuotaRefusal(kind: .deviceMinute, limit: 240, retryDelay: 3_000_000_000)))
+            .quotaRefusal(id, QuotaRefusal(kind: .deviceMinute, limit: 240, retryDelay: .seconds(3))))
         return all
     }
 

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The table of pending requests") struct PendingTableTests {
     private func pending(_ ticket: UInt64) -> Router.Pending {
-        let now = MonotonicTime(nanoseconds: 0)
+        let now = MonotonicTime.zero
         return Router.Pending(
             ticket: ticket, kind: .simple, partition: PartitionID(0), deadline: Deadline(now), began: now,
             phase: .asked(at: now))

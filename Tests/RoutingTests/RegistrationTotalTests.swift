@@ -14,7 +14,7 @@ struct RegistrationTotalTests {
         var held = [Int](repeating: 0, count: 4)
         var asked = 0
         var grantor = QuotaGrantor()
-        var now = Instant(monotonic: MonotonicTime(nanoseconds: .seconds(1)), wall: WallTime(milliseconds: 1))
+        var now = Instant(monotonic: MonotonicTime(.seconds(1)), wall: WallTime(milliseconds: 1))
         let router: Router
 
         init(_ project: ProjectNumber, _ limits: QuotaLimits) {

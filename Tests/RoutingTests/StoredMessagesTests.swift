@@ -61,13 +61,15 @@ import Testing
                 .quotaRequest(
                     QuotaRequest(
                         spender: spender, project: project, kind: .sends, number: 1, grantorEpoch: Epoch(2),
-                        applied: 3, floor: 4, spent: 5, shareSpent: 6, shareOffset: 7, held: 8, demand: 9,
+                        applied: 3, floor: 4, spent: 5, shareSpent: 6, shareOffset: .nanoseconds(7), held: 8,
+                        demand: 9,
                         needed: 10, demandPerSecond: 11, isRelease: true)),
                 .quotaGrant(
                     QuotaGrant(
                         spender: spender, project: project, kind: .registrations, number: 1,
-                        grantorEpoch: Epoch(2), tokens: 3, leaseLength: 4, shareRate: 5, shareLength: 6,
-                        retryAfter: 7, rate: QuotaRate(count: 8, perSeconds: 9, burst: 10))),
+                        grantorEpoch: Epoch(2), tokens: 3, leaseLength: .nanoseconds(4), shareRate: 5,
+                        shareLength: .nanoseconds(6),
+                        retryAfter: .nanoseconds(7), rate: QuotaRate(count: 8, perSeconds: 9, burst: 10))),
             ]
     }
 

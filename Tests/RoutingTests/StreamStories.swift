@@ -86,7 +86,7 @@ private final class ToldStreams {
             for command in streams.reattach(ToldStreams.partition) { send(command) }
         case "frames": world.framesToLose = Int(words[2]) ?? 0
         case "run":
-            world.run(for: Stories.nanoseconds(words[1]) ?? 0)
+            world.run(for: Stories.length(words[1]) ?? .zero)
             let told = teller.take()
             return words.last == "unseen" ? [] : told
         default: return ["what is \(words[0])?"]

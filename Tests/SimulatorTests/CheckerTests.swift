@@ -1,3 +1,4 @@
+import Model
 import Testing
 
 @testable import Simulator
@@ -5,23 +6,28 @@ import Testing
 /// Each checker must see its violation in a history, and nothing in a history that is well.
 @Suite("The checkers of a history")
 struct CheckerTests {
+    private func moment(_ nanoseconds: UInt64) -> MonotonicTime { MonotonicTime(nanoseconds: nanoseconds) }
+
     /// Device 0 is subscribed to topic 0, and a message comes to it.
-    private func well() -> History {
-        var history = History()
+    private func well() -> Simulator.History {
+        var history = Simulator.History()
         history.changes = [
-            .init(device: 0, topic: 0, subscribe: true, began: 10, outcome: .ok(at: 20))
+            .init(device: 0, topic: 0, subscribe: true, began: moment(10), outcome: .ok(at: moment(20)))
         ]
         history.sends = [
             .init(
-                message: 1, target: .topic(0), key: "", expires: nil, began: 30, outcome: .ok(at: 40),
+                message: 1, target: .topic(0), key: "", expires: nil, began: moment(30),
+                outcome: .ok(at: moment(40)),
                 bytes: 10)
         ]
-        history.deliveries = [.init(device: 0, message: 1, position: 100, at: 50, streamBegan: 5)]
+        history.deliveries = [
+            .init(device: 0, message: 1, position: 100, at: moment(50), streamBegan: moment(5))
+        ]
         history.final = [0: [0]]
         return history
     }
 
-    private func found(_ history: History, _ rules: Checkers.Rules = .init()) -> [String] {
+    private func found(_ history: Simulator.History, _ rules: Checkers.Rules = .init()) -> [String] {
         Checkers(history, rules: rules).all().map(\.guarantee)
     }
 
@@ -38,23 +44,23 @@ struct CheckerTests {
     @Test("see a message that was refused and came")
     func refusedAndCame() {
         var history = well()
-        history.sends[0].outcome = .refused(at: 40)
+        history.sends[0].outcome = .refused(at: moment(40))
         #expect(found(history) == ["G8"])
     }
 
     @Test("see a message on a stream that began after its device had ended")
     func afterDevice() {
         var history = well()
-        history.gone[0] = .init(began: 1, ended: 4)
+        history.gone[0] = .init(began: moment(1), ended: moment(4))
         #expect(found(history) == ["G3"])
-        history.gone[0] = .init(began: 1, ended: 5)
+        history.gone[0] = .init(began: moment(1), ended: moment(5))
         #expect(found(history).isEmpty, "its stream was open before")
     }
 
     @Test("see a notice of loss that nothing explains")
     func aLossThatNothingExplains() {
         var history = well()
-        history.tellings = [.init(device: 0, at: 60)]
+        history.tellings = [.init(device: 0, at: moment(60))]
         #expect(found(history) == ["G2"])
         var rules = Checkers.Rules()
         rules.waitingMax = 1
@@ -68,21 +74,23 @@ struct CheckerTests {
     func messagesOutOfOrder() {
         var history = well()
         history.sends.append(
-            .init(message: 2, target: .topic(0), key: "", expires: nil, began: 41, outcome: .ok(at: 45)))
+            .init(
+                message: 2, target: .topic(0), key: "", expires: nil, began: moment(41),
+                outcome: .ok(at: moment(45))))
         history.deliveries.insert(
-            .init(device: 0, message: 2, position: 99, at: 48, streamBegan: 5), at: 0)
+            .init(device: 0, message: 2, position: 99, at: moment(48), streamBegan: moment(5)), at: 0)
         #expect(found(history) == ["G4"])
         // Another rule looks at messages that come when their time is over.
-        history.sends[0].expires = 49
+        history.sends[0].expires = moment(49)
         #expect(found(history).isEmpty)
     }
 
     @Test("see a message after its time")
     func aMessageAfterItsTime() {
         var history = well()
-        history.sends[0].expires = 45
+        history.sends[0].expires = moment(45)
         var rules = Checkers.Rules()
-        rules.underWay = 4
+        rules.underWay = .nanoseconds(4)
         #expect(found(history, rules) == ["G2"])
     }
 }

@@ -35,9 +35,9 @@ struct LateRequestTests {
 
     /// A gateway asks an owner in another process. The request has 4 s, and the owner reads a hindered one
     /// after 5 s.
-    /// - Parameter hurry: nanoseconds by which the world believes the deadline to be earlier.
+    /// - Parameter hurry: by how much the world believes the deadline to be earlier.
     private func ask(
-        _ hindrance: Hindrance, _ planted: PlantedInNode = [], hurry: UInt64 = 0
+        _ hindrance: Hindrance, _ planted: PlantedInNode = [], hurry: TimeSpan = .zero
     ) throws -> ClusterSimulation {
         let (world, gateway, partition, processID) = try boot(planted)
         let owner = try #require(world.process(of: processID))
@@ -46,7 +46,7 @@ struct LateRequestTests {
             let loop = gateway.loops[0]
             let id = RequestID(gateway: loop.core.gateway, number: 1 << 40 | number)
             let deadline = Deadline(gateway.clock.monotonic.advanced(by: .seconds(4)))
-            world.deadlines[id] = world.now + .seconds(4) - hurry
+            world.deadlines[id] = (world.now + .seconds(4)).rewound(by: hurry)
             loop.core.ask(partition, id, request: members, deadline: deadline)
             loop.turn()
         }
@@ -97,7 +97,7 @@ struct LateRequestTests {
         let loop = gateway.loops[0]
         let id = RequestID(gateway: loop.core.gateway, number: 1 << 40)
         // No owner may carry the request out.
-        world.deadlines[id] = 0
+        world.deadlines[id] = .zero
         let former = Epoch(loop.core.places.epoch(of: partition).rawValue - 1)
         let members = Request.members(project: ProjectNumber(1), world.topic(0))
         let asked = PeerMessage.request(partition, former, id, members, left: 20_000)

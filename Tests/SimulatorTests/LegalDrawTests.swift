@@ -42,9 +42,9 @@ struct LegalDrawTests {
             return bounds.mistake
         }
         #expect(quotas { _ in } == nil)
-        #expect(quotas { $0.share = $0.lease - 1 } != nil)
+        #expect(quotas { $0.share = $0.lease - .nanoseconds(1) } != nil)
         #expect(quotas { $0.flightCountMax = 3 } != nil)
-        #expect(quotas { $0.retryMin = $0.retryMax + 1 } != nil)
+        #expect(quotas { $0.retryMin = $0.retryMax + .nanoseconds(1) } != nil)
         func ownership(_ change: (inout Ownership.Options) -> Void) -> String? {
             var options = Ownership.Options()
             change(&options)
@@ -58,7 +58,7 @@ struct LegalDrawTests {
             return options.mistake
         }
         #expect(membership { _ in } == nil)
-        #expect(membership { $0.ackTimeout = $0.probeInterval + 1 } != nil)
+        #expect(membership { $0.ackTimeout = $0.probeInterval + .nanoseconds(1) } != nil)
         #expect(membership { $0.packetBytesMax = 10 } != nil)
     }
 
@@ -72,7 +72,7 @@ struct LegalDrawTests {
         let process = try #require(world.slots[0].process)
         let before = process.clock.monotonic
         let due = before.advanced(by: .seconds(1))
-        var woken: UInt64?
+        var woken: MonotonicTime?
         process.wake(at: due) { woken = world.now }
         let began = world.now
         world.freeze(process, for: .milliseconds(600), stopsClock: true)
@@ -91,14 +91,16 @@ struct LegalDrawTests {
         let project = ProjectNumber(1)
         var meter = QuotaMeter(limits, projects: [project])
         func takes(_ count: Int, _ now: UInt64) -> Bool {
-            meter.take(Admission.Admitted(project: project, kind: .sends, count: count), by: 1, now)
+            meter.take(
+                Admission.Admitted(project: project, kind: .sends, count: count), by: 1,
+                MonotonicTime(nanoseconds: now))
         }
         #expect(takes(2, 0))
         #expect(!takes(1, 1))
-        meter.forgive(3, .sends, in: project, of: 1, until: 10)
+        meter.forgive(3, .sends, in: project, of: 1, until: MonotonicTime(nanoseconds: 10))
         #expect(takes(3, 2))
         #expect(!takes(1, 3))
-        meter.forgive(3, .sends, in: project, of: 1, until: 10)
+        meter.forgive(3, .sends, in: project, of: 1, until: MonotonicTime(nanoseconds: 10))
         #expect(!takes(1, 11), "it is over")
     }
 }

@@ -16,11 +16,11 @@ struct QuotaMeterTests {
     ) -> Bool {
         let admitted = Admission.Admitted(
             project: ProjectNumber(project), kind: .subscriptionChanges, count: count)
-        return meter.take(admitted, by: machine, .milliseconds(milliseconds))
+        return meter.take(admitted, by: machine, MonotonicTime(.milliseconds(milliseconds)))
     }
 
-    private func forgive(_ meter: inout QuotaMeter, until end: UInt64) {
-        meter.forgive(27, .subscriptionChanges, in: ProjectNumber(1), of: 1, until: end)
+    private func forgive(_ meter: inout QuotaMeter, until end: TimeSpan) {
+        meter.forgive(27, .subscriptionChanges, in: ProjectNumber(1), of: 1, until: MonotonicTime(end))
     }
 
     private func same(_ seen: Bool, _ wanted: Bool, _ location: SourceLocation = #_sourceLocation) {
@@ -73,13 +73,14 @@ struct QuotaMeterTests {
         var meter = meter()
         let project = ProjectNumber(1)
         meter.forgive(
-            20, .subscriptionChanges, in: project, of: 1, until: .seconds(1), isGranted: true)
+            20, .subscriptionChanges, in: project, of: 1, until: MonotonicTime(.seconds(1)), isGranted: true)
         same(take(&meter, 30, by: 2, milliseconds: 1), true)
         same(take(&meter, 1, by: 2, milliseconds: 2), false)
         same(take(&meter, 20, milliseconds: 3), true)
         same(take(&meter, 1, milliseconds: 4), false)
         meter.forgive(
-            20, .subscriptionChanges, in: project, of: 1, until: .milliseconds(5), isGranted: true)
+            20, .subscriptionChanges, in: project, of: 1, until: MonotonicTime(.milliseconds(5)),
+            isGranted: true)
         same(take(&meter, 1, milliseconds: 6), false)
     }
 

@@ -18,9 +18,9 @@ public final class PartitionWorld {
     }
     public static let project = ProjectNumber(7)
     public static let gateway = GatewayID(1)
-    public static let began: UInt64 = 1_000_000_000
-    static let commitTime: UInt64 = 5_000_000
-    static let messageTime: UInt64 = 1_000_000
+    public static let began = MonotonicTime(.seconds(1))
+    static let commitTime: TimeSpan = .milliseconds(5)
+    static let messageTime: TimeSpan = .milliseconds(1)
 
     public private(set) var partitions: [Partition] = []
     /// The bodies of each partition's records, from the first.
@@ -55,12 +55,11 @@ public final class PartitionWorld {
         }
     }
 
-    /// Nanoseconds.
-    public var now: UInt64 { time.now }
+    public var now: MonotonicTime { time.now }
     private var instant: Instant {
         Instant(
-            monotonic: MonotonicTime(nanoseconds: now),
-            wall: WallTime(milliseconds: 1_800_000_000_000 + Int64(now / 1_000_000)))
+            monotonic: now,
+            wall: WallTime(milliseconds: 1_800_000_000_000 + Int64(now.nanoseconds / 1_000_000)))
     }
 
     private func machine(_ id: PartitionID) -> Partition {
@@ -136,7 +135,7 @@ public final class PartitionWorld {
 
     // MARK: Time
 
-    public func run(for length: UInt64) {
+    public func run(for length: TimeSpan) {
         let end = now + length
         while let happening = time.next(until: end) {
             switch happening {
@@ -190,7 +189,7 @@ public final class PartitionWorld {
             case .stream(_, let frame):
                 time.push(after: PartitionWorld.messageTime, .frame(id, frame.value))
             case .wake(let at):
-                let delay = at.since(MonotonicTime(nanoseconds: now))
+                let delay = at.since(now)
                 time.push(after: delay, .event(id, run: run, .woke(at)))
             case .writeSnapshot, .trim, .notice, .push, .fingerprintsDiffer: break
             }

@@ -1,4 +1,5 @@
 import Foundation
+import Model
 import Testing
 
 /// A folder of stories: plain texts that a test plays and compares. A line of a story says what happens; the
@@ -52,10 +53,10 @@ public struct Stories: Sendable {
         return out.joined(separator: "\n")
     }
 
-    /// `250ms` or `5s` in nanoseconds; `nil` for other texts.
-    public static func nanoseconds(_ text: some StringProtocol) -> UInt64? {
-        if text.hasSuffix("ms") { return UInt64(text.dropLast(2)).map { $0 * 1_000_000 } }
+    /// `250ms` or `5s`; `nil` for other texts.
+    public static func length(_ text: some StringProtocol) -> TimeSpan? {
+        if text.hasSuffix("ms") { return UInt64(text.dropLast(2)).map { .milliseconds($0) } }
         guard text.hasSuffix("s") else { return nil }
-        return UInt64(text.dropLast()).map { $0 * 1_000_000_000 }
+        return UInt64(text.dropLast()).map { .seconds($0) }
     }
 }

@@ -1,27 +1,29 @@
+import Model
+
 /// Collects what the machines of a story do, as sentences with times.
 public struct Teller {
     private struct Line {
-        var time: UInt64
+        var time: MonotonicTime
         /// The sentence; `{}` stands for the things.
         var sentence: String
         var things: [String]
         var noun: String
     }
-    private let began: UInt64
+    private let began: MonotonicTime
     private var lines: [Line] = []
 
-    /// `began`: the moment that the story calls 0.000 s, in nanoseconds.
-    public init(began: UInt64) { self.began = began }
+    /// `began`: the moment that the story calls 0.000 s.
+    public init(began: MonotonicTime) { self.began = began }
 
     /// `actor` comes first in every sentence.
-    public mutating func tell(_ time: UInt64, _ actor: String, _ deed: String) {
+    public mutating func tell(_ time: MonotonicTime, _ actor: String, _ deed: String) {
         lines.append(Line(time: time, sentence: "\(actor) \(deed)", things: [], noun: ""))
     }
 
     /// Tells a deed about a thing, whose place in `deed` is `{}`: `takes {}`. The same deed at the same time
     /// about several things is one sentence.
     public mutating func tell(
-        _ time: UInt64, _ actor: String, _ deed: String, _ noun: String, _ thing: String
+        _ time: MonotonicTime, _ actor: String, _ deed: String, _ noun: String, _ thing: String
     ) {
         let sentence = "\(actor) \(deed)"
         let same = lines.lastIndex { $0.time == time && $0.sentence == sentence && $0.noun == noun }
@@ -53,8 +55,8 @@ public struct Teller {
         return things.dropLast().joined(separator: ", ") + " and " + last
     }
 
-    private func time(_ time: UInt64) -> String {
-        let milliseconds = (time - began) / 1_000_000
+    private func time(_ time: MonotonicTime) -> String {
+        let milliseconds = time.since(began).milliseconds
         let digits = String(1000 + milliseconds % 1000).dropFirst()
         return "\(milliseconds / 1000).\(digits) s"
     }

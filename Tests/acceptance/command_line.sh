@@ -158,4 +158,59 @@ refused "cannot listen on 127.0.0.1:$port: Address already in use" "$(command -v
   python3 -c 'import socket, subprocess, sys
 busy = socket.socket(); busy.bind((\"127.0.0.1\", $port)); busy.listen()
 sys.exit(subprocess.run(sys.argv[1:]).returncode)' '$unprivileged' '$TIDECAST' server --data '$data' --listen 127.0.0.1:$port"
+busy=("$(command -v python3)" -c '
+import socket, subprocess, sys
+with socket.socket() as busy:
+    busy.bind(("127.0.0.1", int(sys.argv[1])))
+    busy.listen()
+    sys.exit(subprocess.run(sys.argv[2:]).returncode)' "$port")
+refused 'Address already in use' "${busy[@]}" "${tidecast[@]}" server --data "$work/new" --listen "127.0.0.1:$port"
+[ ! -e "$work/new" ] || fail "a start without its port has left a data folder"
+echo "ok: a start without its port makes no data folder"
+
+# A process that has the folder, and no admin socket yet.
+"$unprivileged" python3 -c '
+import fcntl, os, sys, time
+lock = open(sys.argv[1] + "/LOCK", "r+")
+fcntl.flock(lock, fcntl.LOCK_EX)
+lock.write(f"{os.getpid()}\n")
+lock.flush()
+print("held", flush=True)
+time.sleep(600)' "$data" > "$work/held" &
+server=$!
+until grep -q held "$work/held"; do kill -0 "$server" || fail "the lock is not held"; sleep 0.05; done
+refused 'is starting or ending, and takes no commands now' "${tidecast[@]}" project list "${on[@]}"
+kill "$server"
+wait "$server" || true
+server=
+echo "ok: a command says that its server is starting"
+
+start_server
+secret=$("${tidecast[@]}" key create first --kind bearer "${on[@]}")
+app=$("${tidecast[@]}" key create first --kind device "${on[@]}")
+over=(--server "$url")
+# as TOKEN COMMAND…: the command over the network with this token. Projects of a development server want no key.
+as() { TIDECAST_TOKEN=$1 "${tidecast[@]}" "${@:2}" "${over[@]}"; }
+stop_server
+"${tidecast[@]}" server --data "$data" --listen "127.0.0.1:$port" 2>> "$log" &
+server=$!
+wait_ready "$url" || fail "the server was not ready within 10 s"
+as "$app" device register --project first > "$work/device" || fail "an app's key does not register"
+token=$(sed -n 's/^token: //p' "$work/device")
+credential=$(sed -n 's/^credential: //p' "$work/device")
+refused 'send an API key of the project' as "$secret-wrong" device register --project first
+as "$secret" subscribe news "$token" --project first | contains '1 of 1 done' || fail "no subscription over the network"
+as "$secret" project quota first | contains '^sendsPerMinute  *600000' || fail "no quotas over the network"
+as "$secret" project quota first | contains '^topics  *5000000' || fail "no bound of topics"
+"${tidecast[@]}" project quota first --topics 7 "${on[@]}" | contains '^topics  *7$' || fail "the bound of topics is not set"
+refused 'must be at least 0' "${tidecast[@]}" project quota first --topics -1 "${on[@]}"
+for wrong in AAAAAAAAAAAAAAAAAAAAAA "${credential%?}" nothing; do
+  refused "is not the device's" env "TIDECAST_CREDENTIAL=$wrong" "${tidecast[@]}" listen "$token" --project first "${over[@]}"
+done
+for command in status 'drain other' 'uncordon other'; do
+  # shellcheck disable=SC2086
+  refused 'on its own' "${tidecast[@]}" cluster $command "${on[@]}"
+done
+stop_server
+echo "ok: an app's key, subscriptions and quotas over the network; wrong credentials; a cluster that is none"
 echo "ok: what is wrong is said"

@@ -81,5 +81,15 @@ device_count() {
     | grep -o '"name"' | wc -l
 }
 
+# push_python: prints the path of a Python with the packages of the stand-ins for push services.
+push_python() {
+  local venv=$root/.build/push-venv
+  if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv" >&2; fi
+  if ! "$venv/bin/python" -c 'import http_ece, py_vapid' 2> /dev/null; then
+    "$venv/bin/pip" install -q http-ece==1.2.1 py-vapid==1.9.6 >&2
+  fi
+  echo "$venv/bin/python"
+}
+
 port=$(free_port)
 url=http://127.0.0.1:$port

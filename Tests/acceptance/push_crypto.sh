@@ -4,12 +4,8 @@
 . "$(dirname "$0")/common.sh"
 tests=${TESTS:-$root/.build/debug/tidecastPackageTests.xctest}
 [ -x "$tests" ] || skip "there are no built tests at $tests"
-venv=$root/.build/push-venv
-if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-if ! "$venv/bin/python" -c 'import http_ece, py_vapid' 2> /dev/null; then
-  "$venv/bin/pip" install -q http-ece==1.2.1 py-vapid==1.9.6
-fi
 TIDECAST_PUSH_SAMPLES=$work/samples "$tests" --testing-library swift-testing --filter 'SampleTests' > "$work/log" 2>&1 \
   || { tail "$work/log"; fail "the samples cannot be made"; }
 [ -s "$work/samples" ] || { tail "$work/log"; fail "no test wrote samples"; }
-"$venv/bin/python" "$here/push_crypto.py" "$work/samples"
+python=$(push_python)
+"$python" "$here/push_crypto.py" "$work/samples"

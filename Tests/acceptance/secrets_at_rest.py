@@ -6,11 +6,7 @@ import subprocess
 from system.checks import check, wait
 from system.device import register
 from system.node import making, start
-
-SECRETS = ("SELECT key, encode(substring(value FROM 9 FOR 2), 'hex') FROM (SELECT key, value FROM"
-           " tidecast.key UNION ALL"
-           " SELECT key, value FROM tidecast.setting WHERE key IN ('signing-keys', 'token-signing-key',"
-           " 'gossip-key') OR key LIKE 'web-push:%') AS all_of_them")
+from system.postgres import SECRETS
 
 
 def run(database, nodes):

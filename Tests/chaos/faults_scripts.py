@@ -9,5 +9,7 @@ for number, title, *script in (
          "takeover_burst.sh"),
         ("44", "a disk that is full for a minute, of the embedded engine and of PostgreSQL", "disk_full.sh",
          "60"),
-        ("45", "a process is stopped while it changes projects", "cluster_frozen.sh")):
+        ("45", "a process is stopped while it changes projects", "cluster_frozen.sh"),
+        ("58", "owners are killed in a fan-out to 5,000 devices of a push service, which fails for a minute",
+         "push_owner_killed.sh", "5000", "60")):
     FAULTS[number] = Fault(number, title, None, script=tuple(script))

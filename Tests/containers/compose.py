@@ -11,6 +11,7 @@ import urllib.request
 from containers import ROOT, Compose, MixedLoad, Tenant, docker, run, wait
 
 from system.ports import free_port
+from system.postgres import SECRETS
 
 SEED = int(os.environ.get("SEED", time.time() % 100_000))
 # The statuses that a client may see during a fault: 503 (not done), 504 and 0 (outcome unknown).
@@ -96,10 +97,40 @@ def hygiene(cluster):
                      and len(mount["Name"]) == 64]
         check(not anonymous, f"{name} has a volume without a name: {anonymous}")
     for service, path in (("gateway", "/secrets/database/password"), ("gateway", "/secrets/edge/edge.pem"),
-                          ("db", "/secrets/node/peer.key"), ("balancer", "/secrets/node/engine")):
+                          ("db", "/secrets/node/peer.key"), ("balancer", "/secrets/node/engine"),
+                          ("db", "/secrets/node/secrets.key")):
         refused = subprocess.run(["docker", "exec", cluster.containers(service)[0], "cat", path],
                                  capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         check("Permission denied" in refused.stderr, f"{service} can read {path}")
+
+
+def sealed(cluster):
+    """The cluster's own keys are sealed in the database from the first start on. A volume of a former version
+    gets a key that seals nothing before `setup seal`."""
+    stored = cluster.exec("db", "psql", "-U", "tidecast", "-At", "-c", SECRETS, "tidecast").split()
+    check(len(stored) >= 3 and all(one.endswith("|e501") for one in stored),
+          f"keys are not sealed in the database: {stored}")
+    volume = f"{cluster.name}_former"
+    image = docker("inspect", "-f", "{{.Config.Image}}", cluster.containers("gateway")[0]).strip()
+
+    def former(*words, entrypoint="/setup.sh"):
+        return docker("run", "--rm", "--network", "none", "--user", "0:0", "--entrypoint", entrypoint,
+                      "-v", f"{volume}:/secrets",
+                      "-v", f"{os.path.join(ROOT, 'deploy/setup.sh')}:/setup.sh:ro", image, *words)
+
+    def key():
+        return former("/secrets/node/secrets.key", entrypoint="cat").split()
+    try:
+        former("-c", "mkdir /secrets/node && touch /secrets/made", entrypoint="/bin/bash")
+        former()
+        first = key()
+        check(len(first) == 2 and first[0] == "plain", "a former volume gets no key that seals nothing")
+        former()
+        check(key() == first, "`setup` changed the secrets key")
+        former("seal")
+        check(key() == first[1:], "`setup seal` does not let the key seal")
+    finally:
+        docker("volume", "rm", "-f", volume, check=False)
 
 
 def faults(cluster, tenant, ways):
@@ -246,6 +277,7 @@ def the_cluster():
             " one gateway got at another what was sent through the third, and so through the balancer with"
             " TLS")
         hygiene(cluster)
+        sealed(cluster)
         faults(cluster, tenant, [*gateways, edge])
         rolling(cluster, tenant, edge)
         scaling(cluster)

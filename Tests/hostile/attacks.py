@@ -26,13 +26,6 @@ def connect(port, source=None):
     return one
 
 
-def encrypted(port, protocol="http/1.1"):
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols([protocol])
-    return context.wrap_socket(connect(port), server_hostname="localhost")
-
-
 def post(path, body, *fields):
     lines = [f"POST {path} HTTP/1.1", "host: localhost", f"content-length: {len(body)}", *fields, "", ""]
     return "\r\n".join(lines).encode() + body
@@ -50,9 +43,9 @@ def send_some(one, piece):
     return True
 
 
-def pump(port, make, count, seconds):
+def pump(port, make, count, seconds, once=False):
     """Keeps `count` connections open. Each sends the pieces of `make()` without end and reads the answers. A
-    closed connection is replaced."""
+    closed connection is replaced. `once`: each sends one piece, and is reset when the server answers."""
     end, open_now, poll = time.monotonic() + seconds, {}, select.epoll()
 
     def begin():
@@ -65,11 +58,13 @@ def pump(port, make, count, seconds):
         one = state[0]
         if events & ~(select.EPOLLIN | select.EPOLLOUT):
             return False
-        if events & select.EPOLLIN and not one.recv(1 << 18):
+        if events & select.EPOLLIN and (not one.recv(1 << 18) or once):
             return False
         if events & select.EPOLLOUT:
             state[1] = state[1] or make()
             state[1] = state[1][one.send(state[1]):]
+            if once and not state[1]:
+                poll.modify(one, select.EPOLLIN)
         return True
 
     while time.monotonic() < end:
@@ -85,7 +80,10 @@ def pump(port, make, count, seconds):
                 goes_on = False
             if not goes_on:
                 poll.unregister(descriptor)
-                open_now.pop(descriptor)[0].close()
+                closed = open_now.pop(descriptor)[0]
+                if once:
+                    closed.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                closed.close()
     for one, _ in open_now.values():
         one.close()
     return []
@@ -162,6 +160,18 @@ def indexed_fields(to, seconds):
             one.sendall(b"".join(pieces))
         except OSError:
             pass
+        left.append(one)
+    time.sleep(seconds / 2)
+    return left
+
+
+def waiting_fields(to, seconds):
+    """3,000 connections of HTTP/1.1 from 8 addresses with 10 KB of fields and a body that never comes."""
+    left, fields = [], [f"x-{number}: {'y' * 90}" for number in range(90)]
+    piece = post("/v1/projects/p/registrations", b"", *fields).replace(b"length: 0", b"length: 4096")
+    for number in range(3000):
+        one = connect(to.plain, f"127.0.0.{2 + number % SOURCES}")
+        send_some(one, piece)
         left.append(one)
     time.sleep(seconds / 2)
     return left
@@ -309,16 +319,18 @@ def garbage(to, seconds):
 
 
 def handshakes(to, seconds):
-    """TLS handshakes one after the other, most of them cut off with a reset."""
-    end = time.monotonic() + seconds
-    for number in itertools.count():
-        if time.monotonic() > end:
-            return []
-        one = encrypted(to.secure, "h2" if number % 2 else "http/1.1")
-        if number % 4:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            one.send(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        one.close()
+    """TLS handshakes on 32 connections at a time, each cut off with a reset when the server has answered the
+    client's hello, which costs the server its signature and the client nothing."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    hello = outgoing.read()
+    return pump(to.secure, lambda: hello, 32, seconds, once=True)
 
 
 def registrations(to, seconds):
@@ -368,7 +380,8 @@ def restless_device(to, seconds):
 ATTACKS = {
     "upgrade": behind_upgrade, "connect": behind_connect, "bodies": unfinished_bodies,
     "windows": closed_windows,
-    "fields": indexed_fields, "unread": unread_answers, "streams": unread_streams, "silent": silence,
+    "fields": indexed_fields, "heads": waiting_fields, "unread": unread_answers,
+    "streams": unread_streams, "silent": silence,
     "slow": slow_headers, "storm": storm, "floods": frame_floods,
     "resets": rapid_reset, "hpack": hpack_bombs, "forms": large_forms, "assertions": bad_assertions,
     "scrapes": scrapes,

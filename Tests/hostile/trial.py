@@ -18,8 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RATE = 100
 # MiB by which memory may grow in an attack: the bound for its connections (EdgeConfiguration), and a debug
 # build's overhead.
-GROWTH_MIB = {"upgrade": 32, "connect": 32, "bodies": 160, "windows": 64, "fields": 128, "unread": 96,
-              "streams": 128, "silent": 64}
+GROWTH_MIB = {"upgrade": 32, "connect": 32, "bodies": 160, "windows": 64, "fields": 128, "heads": 128,
+              "unread": 96, "streams": 128, "silent": 64}
 GROWTH_OTHER_MIB = 256
 # Seconds; more than the server's longest deadlines: 60 s until streams are reset, and 120 s until their
 # connection is idle.

@@ -56,6 +56,7 @@ class APNsService:
         self.mistakes, self.advice = [], []
         self.connections, self.count = {}, 0
         self.record = open(record, "a", encoding="utf-8") if record else None
+        # While set, the service neither reads nor writes.
         self.frozen = threading.Event()
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -174,8 +175,7 @@ class Connection:
         self.send()
         self.socket.settimeout(0.02)
         while not self.is_cut:
-            while self.service.frozen.is_set():
-                time.sleep(0.02)
+            self.thaw()
             self.carry_out()
             if self.is_cut:
                 break
@@ -185,9 +185,15 @@ class Connection:
                 continue
             if not data:
                 return
+            self.thaw()
             for event in self.h2.receive_data(data):
                 self.take(event)
             self.send()
+
+    def thaw(self):
+        """Waits while the service does nothing at all."""
+        while self.service.frozen.is_set():
+            time.sleep(0.02)
 
     def send(self):
         self.socket.settimeout(10)

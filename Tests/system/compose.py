@@ -30,13 +30,15 @@ def fill_in(value):
 
 def without_setup(name, service, database):
     """A service without the files that the service `setup` makes in containers: the database has a well-known
-    password, and nodes speak without TLS, which stays within the namespaces. `auto` becomes the node's own
-    name, and a gateway gets no public URL, since no balancer runs here."""
+    password, the nodes' own keys are not sealed, and nodes speak without TLS, which stays within the
+    namespaces. `auto` becomes the node's own name, and a gateway gets no public URL, since no balancer runs
+    here."""
     service = dict(service)
     environment = {key: str(value) for key, value in service.get("environment", {}).items()}
     if "POSTGRES_PASSWORD_FILE" in environment:
         del environment["POSTGRES_PASSWORD_FILE"]
         environment["POSTGRES_PASSWORD"] = PASSWORD
+    environment.pop("TIDECAST_SECRETS_KEY_FILE", None)
     words, command = iter(service.get("command", [])), []
     for word in words:
         if word == "--engine-file":

@@ -52,19 +52,26 @@ class Browser:
 
 class PushService:
     """The service on 127.0.0.1. `status` is its answer to everything; `retry_after` the field of that name;
-    `stalls` makes it answer nothing until it is cleared."""
+    `stalls` makes it answer nothing until it is cleared. After `left` further pushes it stalls by itself.
+    `waiting` counts the pushes that had to wait for that."""
 
     def __init__(self, certificate, key, port):
         self.port, self.browsers, self.lock = port, {}, threading.Lock()
         self.status, self.retry_after, self.mistakes = 201, None, []
-        self.stalls = threading.Event()
+        self.stalls, self.left, self.waiting = threading.Event(), None, 0
         service = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):  # noqa: N802 - the name that http.server calls
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                length = int(self.headers.get("content-length") or 0)
+                body = self.rfile.read(length)
+                if len(body) < length:
+                    self.close_connection = True  # The sender has died.
+                    return
+                with service.lock:
+                    service.waiting += service.stalls.is_set()
                 while service.stalls.is_set():
                     time.sleep(0.05)
                 status = service.take(self.path, self.headers, body)
@@ -108,6 +115,10 @@ class PushService:
         found = (time.monotonic(), headers["topic"], message)
         with self.lock:
             (browser.accepted if status == 201 else browser.refused).append(found)
+            if self.left is not None:
+                self.left -= 1
+                if self.left == 0:
+                    self.stalls.set()
         return status
 
     def opened(self, browser, headers, body):

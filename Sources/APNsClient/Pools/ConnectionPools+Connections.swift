@@ -49,7 +49,7 @@ extension ConnectionPools {
         connection.unanswered = 0
         if (200..<300).contains(status) || status == 410 {
             connection.isProven = true
-            connection.pause = 0
+            connection.pause = .zero
         }
         settle(connection, now)
     }
@@ -172,8 +172,8 @@ extension ConnectionPools {
         effects.append(.close(connection.id))
     }
 
-    /// Decides, once for each connection, when the pool may begin the next one. `isAtOnce`: the service or the
-    /// caller has asked for another connection. That is granted once where connections do not last.
+    /// Decides, once for each connection, when the pool may begin the next one. `isAtOnce`: the service or
+    /// the caller has asked for another connection. That is granted once where connections do not last.
     private mutating func judge(_ connection: Connection, isAtOnce: Bool, _ now: MonotonicTime) {
         guard !connection.isJudged else { return }
         connection.isJudged = true
@@ -188,15 +188,15 @@ extension ConnectionPools {
             pool.connectAt = max(pool.connectAt, spaced)
         } else {
             let pause =
-                isStable ? random.next(upperBound: settings.backoffMin + 1) : backoff(pool.failures)
+                isStable
+                ? random.next(upperBound: settings.backoffMin + .nanoseconds(1)) : backoff(pool.failures)
             pool.connectAt = max(pool.connectAt, spaced, now.advanced(by: pause))
         }
     }
 
     /// Doubled with each failure. Chance takes up to a half off, so that nodes do not come together.
-    private mutating func backoff(_ failures: Int) -> UInt64 {
-        let doubled = settings.backoffMin.multipliedReportingOverflow(by: 1 << UInt64(min(failures, 32)))
-        let most = doubled.overflow ? settings.backoffMax : min(doubled.partialValue, settings.backoffMax)
-        return most - random.next(upperBound: most / 2 + 1)
+    private mutating func backoff(_ failures: Int) -> TimeSpan {
+        let most = min(settings.backoffMin.doubled(times: failures), settings.backoffMax)
+        return most - random.next(upperBound: most / 2 + .nanoseconds(1))
     }
 }

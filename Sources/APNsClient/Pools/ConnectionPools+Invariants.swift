@@ -92,7 +92,7 @@ extension ConnectionPools {
     }
 
     /// Whether the machine looks again only after the end of a time.
-    private func isPast(_ begin: MonotonicTime, _ most: UInt64) -> Bool {
+    private func isPast(_ begin: MonotonicTime, _ most: TimeSpan) -> Bool {
         nextWake.map { $0 > begin.advanced(by: most) } ?? true
     }
 }

@@ -3,7 +3,8 @@ import Model
 // What the machine does next with a pool, and when it must look again.
 
 extension ConnectionPools {
-    /// Must be called after each change of a pool: puts it in turns, begins a connection, or forgets the pool.
+    /// Puts a pool in turns, begins a connection, or forgets the pool. Must be called after each change of
+    /// the pool.
     mutating func plan(_ pool: Pool, _ now: MonotonicTime) {
         if pool.first != nil {
             if pool.roomiest(now, settings) == nil {
@@ -14,7 +15,7 @@ extension ConnectionPools {
             }
         } else if pool.connections.isEmpty {
             // What the pool knows of failures stays a while.
-            let forgetAt = pool.connectAt.advanced(by: pool.failures > 0 ? settings.backoffMax : 0)
+            let forgetAt = pool.connectAt.advanced(by: pool.failures > 0 ? settings.backoffMax : .zero)
             if forgetAt <= now, !pool.isInTurns { pools[pool.key] = nil } else { lower(wakeTo: forgetAt) }
             return
         }
@@ -86,7 +87,7 @@ extension ConnectionPools {
         case .closing: return
         case .connecting:
             guard now.since(connection.began) >= settings.connectMax else { return }
-            let text = "no connection within \(settings.connectMax / 1_000_000) ms"
+            let text = "no connection within \(settings.connectMax.milliseconds) ms"
             return close(connection, reason: text, isOrderly: false)
         case .open, .draining: break
         }
@@ -122,9 +123,9 @@ extension ConnectionPools {
     private func pingTime(_ connection: Connection) -> MonotonicTime? {
         if connection.open > 0 {
             let since = max(connection.heard, connection.busy)
-            return settings.busyPing == 0 ? nil : since.advanced(by: settings.busyPing)
+            return settings.busyPing == .zero ? nil : since.advanced(by: settings.busyPing)
         }
-        return settings.idlePing == 0 ? nil : connection.heard.advanced(by: settings.idlePing)
+        return settings.idlePing == .zero ? nil : connection.heard.advanced(by: settings.idlePing)
     }
 
     private mutating func lower(wakeTo time: MonotonicTime) {

@@ -137,7 +137,7 @@ struct ConnectionPools {
         now.since(request.since) >= settings.waitMax
     }
 
-    private var tooOld: String { "the request waited for \(settings.waitMax / 1_000_000) ms" }
+    private var tooOld: String { "the request waited for \(settings.waitMax.milliseconds) ms" }
 
     /// The request leaves again, where there is time for that.
     mutating func requeue(_ ticket: Ticket, reason: String, _ now: MonotonicTime) {

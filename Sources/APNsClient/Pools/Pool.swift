@@ -79,7 +79,7 @@ final class Connection {
     var unanswered = 0
     /// The service refused a stream: no new one before this, after so long a pause.
     var pausedUntil: MonotonicTime?
-    var pause: UInt64 = 0
+    var pause = TimeSpan.zero
     /// The socket takes no more bytes.
     var isBlocked = false
     /// Whether the pool has drawn its conclusions from the connection's end.

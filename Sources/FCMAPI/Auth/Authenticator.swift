@@ -29,6 +29,10 @@ final class Authenticator {
     }
     private var verified: [Verified] = []
     private var nextPlace = 0
+    /// The last token that did not count, and until when the answer holds, in milliseconds. The server asks
+    /// three times about one request: for its body's bound, for its share of the loop, and for its route.
+    private var refused: (token: [UInt8], until: Int64) = ([], 0)
+    private static let refusedMilliseconds: Int64 = 1000
     var uses = UseNotes()
     /// The principal of the request that is being routed; `nil` before `principal` has looked, or where it
     /// found none.
@@ -40,7 +44,10 @@ final class Authenticator {
     }
 
     /// The directory changed, so tokens that were verified under the old one do not count any more.
-    func forget() { verified.removeAll(keepingCapacity: true) }
+    func forget() {
+        verified.removeAll(keepingCapacity: true)
+        refused.until = 0
+    }
 
     /// Another request is being routed, and `principal` has not looked at it.
     func begin() { shown = nil }
@@ -62,7 +69,13 @@ final class Authenticator {
             }
         }
         if let known { return known.principal }
-        guard let (principal, until) = verify(token, directory, now: now) else { return nil }
+        if refused.until > now.milliseconds, refused.token.elementsEqual(token) { return nil }
+        guard let (principal, until) = verify(token, directory, now: now) else {
+            refused.token.removeAll(keepingCapacity: true)
+            refused.token.append(contentsOf: token)
+            refused.until = now.milliseconds + Authenticator.refusedMilliseconds
+            return nil
+        }
         let entry = Verified(token: Array(token), principal: principal, until: until)
         if verified.count < Authenticator.cacheMax {
             verified.append(entry)

@@ -4,14 +4,14 @@ import Model
 struct Fault: Hashable, Sendable {
     /// The answer; `nil` where the send is only delayed.
     var answer: Answer?
-    /// Nanoseconds until the answer, or until the send begins.
-    var delay: UInt64 = 0
+    /// The time until the answer, or until the send begins.
+    var delay = TimeSpan.zero
     /// How often the fault is given; `nil` for ever.
     var times: Int? = 1
     /// A registration token or FID; `nil` for every send.
     var device: [UInt8]?
 
-    static let delayMax: UInt64 = .seconds(600)
+    static let delayMax: TimeSpan = .seconds(600)
     static let timesMax = 1_000_000
 
     func concerns(_ device: [UInt8]?) -> Bool { self.device == nil || self.device == device }
@@ -91,7 +91,7 @@ struct Fault: Hashable, Sendable {
     }
 
     private func check() throws(APIError) {
-        guard answer != nil || delay > 0 else {
+        guard answer != nil || delay > .zero else {
             throw .invalid("error", "A fault needs an error or a delay.")
         }
     }
@@ -103,21 +103,20 @@ struct Fault: Hashable, Sendable {
         return answer
     }
 
-    private static func delay(_ text: String) throws(APIError) -> UInt64 {
+    private static func delay(_ text: String) throws(APIError) -> TimeSpan {
         var text = text
-        let nanoseconds = text.withUTF8 { Duration.nanoseconds($0) }
-        guard let nanoseconds, nanoseconds <= delayMax else {
+        guard let delay = text.withUTF8({ Duration.read($0) }), delay <= delayMax else {
             throw .invalid("delay", "The delay must be a duration such as \"1.5s\", at most ten minutes.")
         }
-        return nanoseconds
+        return delay
     }
 
     func write(to out: inout JSONWriter) {
         out.beginObject()
         if let answer { out.field("error", answer.rawValue) }
-        if delay > 0 {
-            let thousandths = String(delay / 1_000_000 % 1000 + 1000).dropFirst()
-            out.field("delay", "\(delay / 1_000_000_000).\(thousandths)s")
+        if delay > .zero {
+            let thousandths = String(delay.milliseconds % 1000 + 1000).dropFirst()
+            out.field("delay", "\(delay.seconds).\(thousandths)s")
         }
         out.key("times")
         out.number(times ?? 0)

@@ -108,7 +108,7 @@ extension RequestRouter {
     }
 
     func later(_ fault: Fault?, _ action: APIAction) -> APIAction {
-        guard let fault, fault.delay > 0 else { return action }
+        guard let fault, fault.delay > .zero else { return action }
         return .later(fault.delay, action)
     }
 }

@@ -112,7 +112,8 @@ public struct APIError: Error, Sendable {
             self.init(status: .permissionDenied, message: "The credential is not this device's.")
         case .tooManyTopics:
             self.init(
-                status: .invalidArgument, message: "The device has too many topics.",
+                status: .invalidArgument,
+                message: "The device has too many topics, or the project too many names of topics.",
                 fcmCode: "TOO_MANY_TOPICS")
         case .quota(let refusal):
             self.init(
@@ -229,8 +230,9 @@ extension APIError {
         if status == .unauthenticated { fields.append(APIError.challenge) }
         if contentCoding != nil { fields.append(APIError.plainCoding) }
         if retryAfter, let quota {
-            let (seconds, rest) = quota.refusal.retryDelay.quotientAndRemainder(dividingBy: 1_000_000_000)
-            fields.append(("retry-after", "\(max(1, seconds + (rest > 0 ? 1 : 0)))"))
+            let delay = quota.refusal.retryDelay
+            let seconds = delay.seconds + (delay % .seconds(1) > .zero ? 1 : 0)
+            fields.append(("retry-after", "\(max(1, seconds))"))
         }
         // The cause, a bound or a move, is mostly over within a second.
         if retryAfter, status == .unavailable { fields.append(("retry-after", "1")) }
@@ -288,7 +290,7 @@ extension APIError {
         out.endObject()
         out.beginObject()
         out.field("@type", "type.googleapis.com/google.rpc.RetryInfo")
-        let milliseconds = refusal.retryDelay / 1_000_000
+        let milliseconds = refusal.retryDelay.milliseconds
         let thousandths = String(milliseconds % 1000 + 1000).dropFirst()
         out.field("retryDelay", "\(milliseconds / 1000).\(thousandths)s")
         out.endObject()

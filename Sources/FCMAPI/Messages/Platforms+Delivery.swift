@@ -56,13 +56,13 @@ extension Platforms {
     }
 
     private static func ttlSeconds(_ value: JSONValue, _ path: String) throws(APIError) -> UInt64 {
-        guard let text = value.string, let nanoseconds = Duration.nanoseconds(text) else {
+        guard let text = value.string, let length = Duration.read(text) else {
             throw .invalid(path, "Invalid TTL: a duration such as \"3.5s\" is wanted.")
         }
-        guard nanoseconds <= MessageLimits.ttlSecondsMax * 1_000_000_000 else {
+        guard length <= .seconds(MessageLimits.ttlSecondsMax) else {
             throw .invalid(path, "Invalid TTL: at most \(MessageLimits.ttlSecondsMax) seconds (four weeks).")
         }
-        return nanoseconds / 1_000_000_000
+        return length.seconds
     }
 
     /// Names of header fields have no case (RFC 9110 §5.1); `name` is in lower case.

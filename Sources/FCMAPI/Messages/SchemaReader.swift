@@ -1,3 +1,5 @@
+import Model
+
 /// Checks values against their types and writes them in canonical form.
 enum SchemaReader {
     /// The values of an object's fields. Refuses a name that the schema does not have.
@@ -39,7 +41,7 @@ enum SchemaReader {
             guard let word = words.word(value) else { throw .type(path(), "TYPE_ENUM", value: value) }
             out.string(UnsafeBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount))
         case .duration:
-            guard let text = value.string, Duration.nanoseconds(text) != nil else {
+            guard let text = value.string, Duration.read(text) != nil else {
                 throw .invalid(path(), "Illegal duration format; duration must end with 's'.")
             }
             out.string(text)

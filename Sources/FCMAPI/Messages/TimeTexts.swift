@@ -1,7 +1,9 @@
+import Model
+
 /// protobuf's JSON form of a duration: `3.5s`.
 enum Duration {
     /// `nil` where the form is wrong or the number too large.
-    static func nanoseconds(_ text: UnsafeBufferPointer<UInt8>) -> UInt64? {
+    static func read(_ text: UnsafeBufferPointer<UInt8>) -> TimeSpan? {
         guard text.count >= 2, text.count <= 32, text[text.count - 1] == UInt8(ascii: "s") else { return nil }
         var seconds: UInt64 = 0
         var nanoseconds: UInt64 = 0
@@ -25,7 +27,7 @@ enum Duration {
             guard index > start else { return nil }
         }
         guard index == text.count - 1, seconds < 10_000_000_000 else { return nil }
-        return seconds * 1_000_000_000 + nanoseconds
+        return .seconds(seconds) + .nanoseconds(nanoseconds)
     }
 
     static func digit(_ byte: UInt8) -> UInt64? {

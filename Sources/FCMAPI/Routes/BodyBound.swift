@@ -1,4 +1,5 @@
 import HTTPMessages
+import Model
 
 /// A decision from a request's method, path and fields, before its body is read: how long the body may be, or
 /// a refusal that does not depend on the body (rule: bounds-before-work).
@@ -15,7 +16,9 @@ public enum BodyBound: Sendable {
     /// A thousand tokens.
     static let batch = 256 << 10
 
-    public static func of(_ request: HTTPRequest, isAdmin: Bool) -> BodyBound {
+    /// `isSigned`: whether the request has a bearer token that counts; asked only where a larger bound needs
+    /// one (rule: bounds-before-work).
+    static func of(_ request: HTTPRequest, isAdmin: Bool, isSigned: () -> Bool) -> BodyBound {
         if isAdmin { return .bytes(batch) }
         guard request.method == .post else { return .bytes(small) }
         let target = Target(request.target)
@@ -23,32 +26,40 @@ public enum BodyBound: Sendable {
         if target.count == 2, target.matches(0, "iid") {
             if target.matches(1, "register") { return .bytes(form) }
             if target.says(1, "v1:batchAdd") || target.says(1, "v1:batchRemove") {
-                return isSigned(request)
-                    ? .bytes(batch) : .answer(APIError.unauthenticated.iidResponse())
+                return isSigned() ? .bytes(batch) : .answer(APIError.unauthenticated.iidResponse())
             }
         }
-        if target.count == 4, target.matches(0, "admin"), target.matches(1, "projects"),
-            target.matches(3, "subscribe") || target.matches(3, "unsubscribe")
-        {
-            return isSigned(request) ? .bytes(batch) : .bytes(small)
-        }
-        // The settings of push services may have certificates of 64 KiB.
-        if target.count == 5, target.matches(0, "admin"), target.matches(3, "push"),
-            target.says(4, "web") || target.says(4, "apns") || target.says(4, "fcm")
-        {
-            return isSigned(request) ? .bytes(batch) : .bytes(small)
+        if target.isLargeOfAdmin {
+            if isSigned() { return .bytes(batch) }
+            // Callers without a token must not learn which paths exist.
+            return request.fields["authorization"] == nil
+                ? .bytes(small) : .answer(RequestRouter.operatorWanted.response())
         }
         if target.count == 4, target.matches(0, "v1"), target.matches(1, "projects"),
             target.says(3, "messages:send")
         {
-            return isSigned(request) ? .bytes(send) : .answer(APIError.unauthenticated.response())
+            return isSigned() ? .bytes(send) : .answer(APIError.unauthenticated.response())
         }
         return .bytes(small)
     }
+}
 
-    /// Whether the request has any bearer token. The server checks the token itself when the body is there.
-    private static func isSigned(_ request: HTTPRequest) -> Bool {
-        request.fields["authorization"].flatMap { Authenticator.bearer($0) } != nil
+extension API {
+    /// How long the body of this request may be. The server looks at the bearer before it reads the body, so
+    /// that only its principals may send a large one.
+    public func bodyBound(of request: HTTPRequest, isAdmin: Bool, now: WallTime) -> BodyBound {
+        let bound = BodyBound.of(request, isAdmin: isAdmin) {
+            authenticator.principal(request, directory, now: now) != nil
+        }
+        if !isAdmin, case .answer = bound { noteRefused(request, now: now) }
+        return bound
+    }
+
+    /// A refused attempt to act as an operator counts for the audit log, although its body was not read.
+    private func noteRefused(_ request: HTTPRequest, now: WallTime) {
+        let router = RequestRouter(
+            api: self, request: request, isAdmin: false, now: now, id: MessageID(time: 0, random: 0))
+        if let refused = router.refused(RequestRouter.operatorWanted) { refusedOperator = refused }
     }
 }
 
@@ -58,5 +69,14 @@ extension Target {
         matches(place, text)
             || decoded(place)?.elementsEqual(
                 UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)) ?? false
+    }
+
+    /// Whether a large body belongs to this path below /admin: a batch, or the settings of Web Push, which
+    /// may have certificates of 64 KiB.
+    fileprivate var isLargeOfAdmin: Bool {
+        guard matches(0, "admin"), matches(1, "projects") else { return false }
+        if count == 4 { return matches(3, "subscribe") || matches(3, "unsubscribe") }
+        return count == 5 && matches(3, "push")
+            && (says(4, "web") || says(4, "apns") || says(4, "fcm"))
     }
 }

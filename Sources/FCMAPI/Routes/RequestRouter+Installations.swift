@@ -49,7 +49,7 @@ extension RequestRouter {
     }
 
     private func createInstallation(_ name: String) throws(APIError) -> APIAction {
-        let found = try project(name)
+        let found = try project(name, stranger: RequestRouter.appKeyWanted)
         guard case .known(let project) = found else { return .makeProject(name) }
         try mayRegister(in: project)
         try ignoredBody()

@@ -65,7 +65,7 @@ extension RequestRouter {
         return request.method == .post && (target.matches(3, "subscribe") || target.matches(3, "unsubscribe"))
     }
 
-    private static let operatorWanted = APIError(
+    static let operatorWanted = APIError(
         status: .unauthenticated,
         message: "This request needs an operator's token: `tidecast key create --kind operator` makes one.")
 }

@@ -100,7 +100,7 @@ extension RequestRouter {
     }
 
     private func register(_ name: String) throws(APIError) -> APIAction {
-        let found = try project(name)
+        let found = try project(name, stranger: RequestRouter.appKeyWanted)
         guard case .known(let project) = found else { return .makeProject(name) }
         if let installation { return try registerInstallation(installation, in: project) }
         if request.fields["x-goog-firebase-installations-auth"] != nil, credential == nil {
@@ -122,15 +122,17 @@ extension RequestRouter {
             guard number == project.number else { throw .permissionDenied }
         case nil:
             guard api.settings.isDev || hasAPIKey(project) else {
-                throw APIError(
-                    status: .unauthenticated,
-                    message: "To register, send an API key of the project in x-goog-api-key.")
+                throw RequestRouter.appKeyWanted
             }
             if let refusal = api.settings.clients.register(client, now: api.moment) {
                 throw exhausted(refusal, project)
             }
         }
     }
+
+    static let appKeyWanted = APIError(
+        status: .unauthenticated,
+        message: "To register, send an API key of the project in x-goog-api-key.")
 
     private var client: ClientAddress? { api.settings.clients.client(of: request) }
 
@@ -172,8 +174,8 @@ extension RequestRouter {
         return credential.map { .device($0) }
     }
 
-    func known(_ name: String) throws(APIError) -> Project {
-        guard case .known(let project) = try project(name) else { throw .projectUnknown }
+    func known(_ name: String, stranger: APIError = .unauthenticated) throws(APIError) -> Project {
+        guard case .known(let project) = try project(name, stranger: stranger) else { throw .projectUnknown }
         return project
     }
 
@@ -183,6 +185,7 @@ extension RequestRouter {
         let caller = try caller(project, device)
         let form = ResponseForm(kind: .done, project: project)
         if principal == nil, isWebInstallation {
+            if let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
             return .operation(.endTransport(device, by: caller, .web), form)
         }
         return .operation(.unregister(device, by: caller), form)

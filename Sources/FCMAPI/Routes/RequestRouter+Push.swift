@@ -132,12 +132,13 @@ extension RequestRouter {
 
     /// The public key with which a page subscribes, for everybody who has any credential of the project.
     func webPushKey(_ name: String) throws(APIError) -> APIAction {
-        let project = try known(name)
+        let stranger = APIError(
+            status: .unauthenticated,
+            message: "To read the key for Web Push, send an API key of the project in x-goog-api-key.")
+        let project = try known(name, stranger: stranger)
         guard mayReadKey(of: project) else {
             if case .project = principal { throw .permissionDenied }
-            throw APIError(
-                status: .unauthenticated,
-                message: "To read the key for Web Push, send an API key of the project in x-goog-api-key.")
+            throw stranger
         }
         guard let push = api.directory.webPush[project.number], push.isOn else {
             throw APIError(

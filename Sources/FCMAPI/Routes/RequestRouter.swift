@@ -30,10 +30,11 @@ struct RequestRouter {
         if target.matches(0, "iid") { return try iid() }
         if target.count == 1 {
             if target.matches(0, "token"), request.method == .post { return .respond(exchange()) }
-            if target.matches(0, "healthz") { return .node(.health) }
-            if target.matches(0, "readyz") { return .node(.ready) }
-            if target.matches(0, "metrics"), request.method == .get || request.method == .head {
-                return .node(.metrics)
+            if let wanted = nodeRequest {
+                guard request.method == .get || request.method == .head else {
+                    return .respond(HTTPResponse(status: 405, fields: [("allow", "GET, HEAD")]))
+                }
+                return .node(wanted)
             }
         }
         if target.matches(0, "admin") { return try isAdmin ? admin() : adminOverNetwork() }
@@ -42,6 +43,13 @@ struct RequestRouter {
         }
         if let answer = try webFile() { return .respond(answer) }
         throw .notFoundHere
+    }
+
+    /// What the path says of the node, whoever asks.
+    private var nodeRequest: NodeRequest? {
+        if target.matches(0, "healthz") { return .health }
+        if target.matches(0, "readyz") { return .ready }
+        return target.matches(0, "metrics") ? .metrics : nil
     }
 
     /// The file for browsers at the path: the JavaScript client, or a development server's page.
@@ -86,12 +94,14 @@ struct RequestRouter {
         case missing(String)
     }
 
-    func project(_ name: String) throws(APIError) -> Found {
+    /// `stranger`: the error for a request that shows no bearer, as for a project that exists: it must not
+    /// reveal which projects exist.
+    func project(_ name: String, stranger: APIError = .unauthenticated) throws(APIError) -> Found {
         if let project = api.directory.project(name) { return .known(project) }
         guard api.settings.isDev, Project.isValid(name.utf8) else {
             // A project's token must not reveal which other projects exist.
             if case .project = principal { throw .permissionDenied }
-            throw .projectUnknown
+            throw principal == nil ? stranger : .projectUnknown
         }
         return .missing(name)
     }
@@ -236,7 +246,7 @@ struct RequestRouter {
                 + " \(refusal.kind == .addressDay ? "day" : "minute").")
         out.endObject()
         var response = tokenAnswer(429, out)
-        response.fields.append(("retry-after", "\(refusal.retryDelay / .seconds(1) + 1)"))
+        response.fields.append(("retry-after", "\(refusal.retryDelay.seconds + 1)"))
         return response
     }
 

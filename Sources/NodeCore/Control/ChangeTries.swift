@@ -1,3 +1,5 @@
+import Model
+
 /// How often a process computes a change of the catalog again where another process was faster, and after
 /// which pauses.
 ///
@@ -6,17 +8,17 @@
 /// do not meet again and again.
 public struct ChangeTries: Sendable {
     public static let max = 12
-    static let pauseMin: UInt64 = .milliseconds(5)
-    static let pauseMax: UInt64 = .milliseconds(320)
+    static let pauseMin: TimeSpan = .milliseconds(5)
+    static let pauseMax: TimeSpan = .milliseconds(320)
     private var done = 0
 
     public init() {}
 
-    /// Nanoseconds until the next try; `nil` where there were enough tries.
-    public mutating func pause(using random: inout some RandomNumberGenerator) -> UInt64? {
+    /// The time until the next try; `nil` where there were enough tries.
+    public mutating func pause(using random: inout some RandomNumberGenerator) -> TimeSpan? {
         done += 1
         guard done < ChangeTries.max else { return nil }
-        let bound = min(ChangeTries.pauseMin << UInt64(done), ChangeTries.pauseMax)
+        let bound = min(ChangeTries.pauseMin.doubled(times: done), ChangeTries.pauseMax)
         return bound / 2 + random.next(upperBound: bound / 2)
     }
 }

@@ -334,9 +334,9 @@ public final class ControlCore {
                 name: known?.name ?? "\(session.rawValue)", address: known?.info.peer ?? "", reason: reason,
                 isLeaving: known?.info.isLeaving ?? false)
             effects.append(.noted(note))
-        case .isUpAgain(let session, let nanoseconds):
+        case .isUpAgain(let session, let down):
             let name = member(session)?.name ?? "\(session.rawValue)"
-            effects.append(.noted(.linkUp(name: name, nanosecondsDown: nanoseconds)))
+            effects.append(.noted(.linkUp(name: name, down: down)))
         case nil: break
         }
     }

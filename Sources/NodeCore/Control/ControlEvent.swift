@@ -132,7 +132,7 @@ public enum ControlNote: Sendable {
     case silentSeed(String)
     case linkDown(name: String, address: String, reason: String, isLeaving: Bool)
     case linkCutOff(name: String, reason: String)
-    case linkUp(name: String, nanosecondsDown: UInt64)
+    case linkUp(name: String, down: TimeSpan)
     case ready
     case notReady(String)
     case databaseAway(Int, reason: String)

@@ -15,9 +15,9 @@ public struct ControlOptions: Sendable {
     public var seed: UInt64
     public var ownership = Ownership.Options()
     public var membership = Membership.Options()
-    /// How many nanoseconds a look waits for the other databases after the home has answered, and how many
+    /// How long a look waits for the other databases after the home has answered, and how many
     /// looks a silent database may miss before it is away. A database that cannot be reached is away at once.
-    public var tablePatience: UInt64 = .milliseconds(500)
+    public var tablePatience: TimeSpan = .milliseconds(500)
     public var looksMissed: UInt64 = 3
     /// The version in which the node read the catalog.
     public var catalogVersion: UInt64 = 0

@@ -5,22 +5,22 @@ public struct LoopBounds: Hashable, Sendable {
     /// Bytes of messages past which a frame is full. One message has less than a quarter of what a connection
     /// takes.
     public var frameBytesTarget = 16 << 20
-    /// Nanoseconds until a loop asks again for what it could not hand over to a process, and sends that
+    /// The time until a loop asks again for what it could not hand over to a process, and sends that
     /// process a gap notice. A process that began a moment ago may ask before this node knows it, so the loop
-    /// repeats the notice until the process gets one, for `gapNoticesFor` nanoseconds at most.
-    public var unreachablePause: UInt64 = .milliseconds(50)
-    public var gapNoticesFor: UInt64 = .seconds(10)
-    /// Nanoseconds until a loop attaches its streams again at a partition whose owner was not there.
-    public var reattachPause: UInt64 = .milliseconds(100)
-    /// Nanoseconds until a loop asks the engine again for what the engine did not answer: bodies, the
+    /// repeats the notice until the process gets one, for `gapNoticesFor` at most.
+    public var unreachablePause: TimeSpan = .milliseconds(50)
+    public var gapNoticesFor: TimeSpan = .seconds(10)
+    /// The time until a loop attaches its streams again at a partition whose owner was not there.
+    public var reattachPause: TimeSpan = .milliseconds(100)
+    /// The time until a loop asks the engine again for what the engine did not answer: bodies, the
     /// session, a partition.
-    public var readRetry: UInt64 = .milliseconds(500)
-    public var confirmRetry: UInt64 = .milliseconds(100)
-    public var loadRetry: UInt64 = .seconds(1)
+    public var readRetry: TimeSpan = .milliseconds(500)
+    public var confirmRetry: TimeSpan = .milliseconds(100)
+    public var loadRetry: TimeSpan = .seconds(1)
     /// How often a damaged partition is read again before it is quarantined.
     public var damagedLoadsMax: UInt64 = 3
 
     public init() {}
 
-    var gapNoticesMax: Int { Int(gapNoticesFor / max(1, unreachablePause)) }
+    var gapNoticesMax: Int { Int(gapNoticesFor / max(.nanoseconds(1), unreachablePause)) }
 }

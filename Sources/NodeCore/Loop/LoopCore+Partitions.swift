@@ -174,7 +174,7 @@ extension LoopCore {
             failedLoads[id] = tries + 1
             // The damage may be of the reading, so the loop reads again first (rule: damage-is-quarantined).
             guard tries >= options.bounds.damagedLoadsMax else {
-                return wake(.loadAgain(id), in: options.bounds.loadRetry << tries)
+                return wake(.loadAgain(id), in: options.bounds.loadRetry.doubled(times: tries))
             }
             quarantine(id, reason: reason)
             if options.isClustered { effects.append(.serving(id)) }

@@ -74,7 +74,7 @@ extension LoopCore {
         var isFirst = births[project] == epoch
         #if DEBUG
             if options.planted.contains(.fullBuckets) { isFirst = true }
-            if options.planted.contains(.hastyBuckets) { since = MonotonicTime(nanoseconds: 0) }
+            if options.planted.contains(.hastyBuckets) { since = MonotonicTime.zero }
         #endif
         let left = handedOver.removeValue(forKey: project)
         guard
@@ -145,11 +145,11 @@ extension LoopCore {
         }
     }
 
-    /// How many tokens this loop may spend, and grant to others, in `length` nanoseconds without another
+    /// How many tokens this loop may spend, and grant to others, in `length` without another
     /// message: those that it holds, those in the project's bucket here, and those that flow in. For the
     /// simulator's checkers.
     public func tokensAtHand(
-        _ kind: QuotaKind, of project: ProjectNumber, for length: UInt64, now: MonotonicTime
+        _ kind: QuotaKind, of project: ProjectNumber, for length: TimeSpan, now: MonotonicTime
     ) -> UInt64 {
         let held = router.admission.atHand(kind, project)
         guard servedSince[home(of: project)] != nil,
@@ -186,6 +186,8 @@ extension LoopCore {
         self.births = births
         self.limits = limits
         router.admission.setLimits(limits)
+        names.bounds.standard = QuotaLimits.standard.topics
+        names.bounds.ofProjects = limits.mapValues(\.topics)
         for (project, limit) in limits where grantor.isOpen(project) {
             grantor.change(project, to: limit, now: now.monotonic)
         }

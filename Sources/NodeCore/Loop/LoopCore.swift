@@ -28,7 +28,7 @@ public struct LoopOptions: Sendable {
     /// On a node of its own: the tokens that its former process left in the buckets, and when this
     /// processID began.
     public var formerQuotas = FormerQuotas()
-    public var started = MonotonicTime(nanoseconds: 0)
+    public var started = MonotonicTime.zero
     #if DEBUG
         public var planted: PlantedInNode = []
     #endif
@@ -131,7 +131,7 @@ public final class LoopCore<Host: LoopHost> {
     private var outgoing: [[LoopMessage]] = []
     /// Messages for other processes, in the order in which the loop first wrote to each.
     var toPeers: [(processID: ProcessID, writer: ByteWriter)] = []
-    var toPeersSince = MonotonicTime(nanoseconds: 0)
+    var toPeersSince = MonotonicTime.zero
     var rows: [Row] = []
     var dirty = PartitionSet()
     /// How many machines of partitions have begun here.
@@ -308,7 +308,7 @@ public final class LoopCore<Host: LoopHost> {
         }
     }
 
-    func wake(_ timer: LoopTimer, in delay: UInt64) {
+    func wake(_ timer: LoopTimer, in delay: TimeSpan) {
         effects.append(.wake(timer, at: now.monotonic.advanced(by: delay)))
     }
 

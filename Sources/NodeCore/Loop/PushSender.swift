@@ -13,28 +13,27 @@ public struct PushBounds: Hashable, Sendable {
     /// Messages at one origin of one project at once, and messages that may wait for that.
     public var atOnce = 64
     public var waitingMax = 1024
-    /// Nanoseconds that a message may wait here. Then its partition looks again whether the message is still
+    /// How long a message may wait here. Then its partition looks again whether the message is still
     /// to be sent.
-    public var waitMax: UInt64 = .seconds(5)
-    /// Nanoseconds after which a partition asks again whether an origin takes more.
-    public var fullPause: UInt64 = .milliseconds(500)
+    public var waitMax: TimeSpan = .seconds(5)
+    /// After this long a partition asks again whether an origin takes more.
+    public var fullPause: TimeSpan = .milliseconds(500)
     /// Failures in a row after which an origin is left alone for a while.
     public var failuresMax = 5
-    /// Nanoseconds for which an origin is left alone at first, doubled with each further failure, and at
-    /// most.
-    public var pauseMin: UInt64 = .seconds(1)
-    public var pauseMax: UInt64 = .seconds(300)
-    /// Nanoseconds after which a message is tried again at first, doubled with each try, and at most.
-    public var retryMin: UInt64 = .seconds(2)
-    public var retryMax: UInt64 = .seconds(3600)
+    /// For how long an origin is left alone at first, doubled with each further failure, and at most.
+    public var pauseMin: TimeSpan = .seconds(1)
+    public var pauseMax: TimeSpan = .seconds(300)
+    /// After this long a message is tried again at first, doubled with each try, and at most.
+    public var retryMin: TimeSpan = .seconds(2)
+    public var retryMax: TimeSpan = .seconds(3600)
     /// The same for a device that the service throttles.
-    public var throttledMin: UInt64 = .seconds(60)
+    public var throttledMin: TimeSpan = .seconds(60)
     /// The longest that a service may ask to wait with one message.
-    public var askedMax: UInt64 = .seconds(86_400)
-    /// Nanoseconds between two tries while the service refuses the project's key.
-    public var credentialsPause: UInt64 = .seconds(60)
-    /// Nanoseconds after which a message counts as failed that the shell does not answer.
-    public var answerMax: UInt64 = .seconds(90)
+    public var askedMax: TimeSpan = .seconds(86_400)
+    /// The time between two tries while the service refuses the project's key.
+    public var credentialsPause: TimeSpan = .seconds(60)
+    /// After this long a message counts as failed that the shell does not answer.
+    public var answerMax: TimeSpan = .seconds(90)
 
     public init() {}
 }
@@ -68,8 +67,8 @@ struct PushSender {
         /// Failures in a row.
         var failures = 0
         var pausedUntil: MonotonicTime?
-        /// How long the last pause was, in nanoseconds.
-        var pause: UInt64 = 0
+        /// How long the last pause was.
+        var pause = TimeSpan.zero
         /// Until when the project's quota at the service is used up. What was under way may still be taken.
         var quotaUntil: MonotonicTime?
         var isIdle: Bool { underWay == 0 && waiting.isEmpty && failures == 0 && pausedUntil == nil }
@@ -158,7 +157,7 @@ struct PushSender {
         for origin in origins.keys where projects.contains(origin.project) {
             origins[origin]?.failures = 0
             origins[origin]?.pausedUntil = nil
-            origins[origin]?.pause = 0
+            origins[origin]?.pause = .zero
             origins[origin]?.quotaUntil = nil
             if origins[origin]?.isIdle ?? true { origins[origin] = nil }
         }
@@ -168,8 +167,22 @@ struct PushSender {
     /// it knows of origins without messages.
     private static let originsMax = 4096
 
+    /// Open origins go first: clients choose some of the names, and could otherwise make the sender forget
+    /// which services are closed. Of the closed ones those stay that are closed longest.
     private mutating func forgetIdleOrigins() {
-        origins = origins.filter { $0.value.underWay > 0 || !$0.value.waiting.isEmpty }
+        func isUsed(_ state: State) -> Bool { state.underWay > 0 || !state.waiting.isEmpty }
+        var closed: [(origin: Origin, state: State, until: MonotonicTime)] = []
+        for (origin, state) in origins where !isUsed(state) {
+            if let until = state.pausedUntil { closed.append((origin, state, until)) }
+        }
+        origins = origins.filter { isUsed($0.value) }
+        closed.sort { left, right in
+            if left.until != right.until { return left.until > right.until }
+            return left.origin.project == right.origin.project
+                ? left.origin.name.lexicographicallyPrecedes(right.origin.name)
+                : left.origin.project < right.origin.project
+        }
+        for (origin, state, _) in closed.prefix(PushSender.originsMax / 2) { origins[origin] = state }
     }
 
     /// What the outcome says of the origin as a whole. A refused key may be one subscription's, and a service
@@ -181,15 +194,15 @@ struct PushSender {
             state.quotaUntil = nil
             state.failures = 0
             state.pausedUntil = nil
-            state.pause = 0
-        case .credentials: fail(&state, now: now, least: bounds.credentialsPause, asked: 0)
+            state.pause = .zero
+        case .credentials: fail(&state, now: now, least: bounds.credentialsPause, asked: .zero)
         case .throttled(let seconds), .transient(let seconds):
-            let asked = PushSender.nanoseconds(seconds, atMost: bounds.pauseMax)
+            let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
         // The project's quota at the service is used up, so that each further message would be refused.
         case .overQuota(let seconds):
             state.failures = max(state.failures, bounds.failuresMax - 1)
-            let asked = PushSender.nanoseconds(seconds, atMost: bounds.pauseMax)
+            let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.throttledMin, asked: asked)
             state.quotaUntil = state.pausedUntil
         // The node itself may have refused the message.
@@ -197,7 +210,7 @@ struct PushSender {
         }
     }
 
-    private func fail(_ state: inout State, now: MonotonicTime, least: UInt64, asked: UInt64) {
+    private func fail(_ state: inout State, now: MonotonicTime, least: TimeSpan, asked: TimeSpan) {
         state.failures += 1
         guard state.failures >= bounds.failuresMax || state.pausedUntil != nil else { return }
         // What was under way when the pause began may fail as well, and says nothing new.
@@ -217,7 +230,7 @@ struct PushSender {
                 effects.append(
                     .report(
                         next.partition,
-                        PushReport(number: next.job.number, .later(after: 0, isFailure: false))))
+                        PushReport(number: next.job.number, .later(after: .zero, isFailure: false))))
             } else {
                 send(next.job, of: next.partition, to: origin, &state, now: now, &effects)
             }
@@ -228,7 +241,7 @@ struct PushSender {
     private mutating func giveBackWaiting(
         _ state: inout State, now: MonotonicTime, _ effects: inout [Effect]
     ) {
-        let left = max(state.pausedUntil?.since(now) ?? 0, bounds.pauseMin)
+        let left = max(state.pausedUntil?.since(now) ?? .zero, bounds.pauseMin)
         for waiting in state.waiting {
             reportClosed(waiting.job, of: waiting.partition, for: left, &effects)
         }
@@ -263,7 +276,7 @@ struct PushSender {
             retry(known, from: bounds.throttledMin, atMost: bounds.retryMax, asked: seconds, &effects)
         case .overQuota(let seconds):
             // The message was not tried in vain: it waits with all others.
-            let asked = PushSender.nanoseconds(seconds, atMost: bounds.askedMax)
+            let asked = PushSender.length(seconds, atMost: bounds.askedMax)
             report(.later(after: jittered(max(asked, bounds.throttledMin)), isFailure: false))
         case .transient(let seconds):
             retry(known, from: bounds.retryMin, atMost: bounds.retryMax, asked: seconds, &effects)
@@ -273,31 +286,30 @@ struct PushSender {
 
     /// The message comes again: when the service has asked for it, otherwise each time after twice as long.
     private mutating func retry(
-        _ known: UnderWay, from first: UInt64, atMost most: UInt64, asked seconds: Int?,
+        _ known: UnderWay, from first: TimeSpan, atMost most: TimeSpan, asked seconds: Int?,
         _ effects: inout [Effect]
     ) {
-        let doubled = first.multipliedReportingOverflow(by: 1 << UInt64(min(known.job.tries, 32)))
-        let own = doubled.overflow ? most : min(doubled.partialValue, most)
-        let asked = PushSender.nanoseconds(seconds, atMost: bounds.askedMax)
-        let delay = jittered(asked > 0 ? max(asked, bounds.retryMin) : own)
+        let own = min(first.doubled(times: min(known.job.tries, 32)), most)
+        let asked = PushSender.length(seconds, atMost: bounds.askedMax)
+        let delay = jittered(asked > .zero ? max(asked, bounds.retryMin) : own)
         let result = PushReport.Result.later(after: delay, isFailure: true)
         effects.append(.report(known.partition, PushReport(number: known.job.number, result)))
     }
 
     private mutating func reportClosed(
-        _ job: PushJob, of partition: PartitionID, for time: UInt64, _ effects: inout [Effect]
+        _ job: PushJob, of partition: PartitionID, for time: TimeSpan, _ effects: inout [Effect]
     ) {
         let result = PushReport.Result.closed(for: jittered(time))
         effects.append(.report(partition, PushReport(number: job.number, result)))
     }
 
-    private mutating func jittered(_ delay: UInt64) -> UInt64 {
-        delay + random.next(upperBound: delay / 4 + 1)
+    private mutating func jittered(_ delay: TimeSpan) -> TimeSpan {
+        delay + random.next(upperBound: delay / 4 + .nanoseconds(1))
     }
 
-    private static func nanoseconds(_ seconds: Int?, atMost most: UInt64) -> UInt64 {
-        guard let seconds, seconds > 0 else { return 0 }
-        return seconds >= Int(most / .seconds(1)) ? most : .seconds(UInt64(seconds))
+    private static func length(_ seconds: Int?, atMost most: TimeSpan) -> TimeSpan {
+        guard let seconds, seconds > 0 else { return .zero }
+        return seconds >= Int(most.seconds) ? most : .seconds(UInt64(seconds))
     }
 
     // MARK: Laws

@@ -1,3 +1,5 @@
+import Model
+
 /// The bounds of deliveries, each with its reason. The effect of a record on the log depends on these bounds,
 /// so they must be the same on all nodes for as long as the data lives.
 public struct DeliveryLimits: Hashable, Sendable {
@@ -68,12 +70,12 @@ public struct PartitionOptions: Sendable {
     /// Bytes of unacknowledged entries to one partition. Past them subscriptions to its topics do not change,
     /// and their devices do not end. Messages have a bound of their own: a project's unfinished fan-outs.
     public var outboxBytesMax = 64 << 20
-    /// Nanoseconds after which an unacknowledged outbox entry is offered again.
-    public var outboxRetry: UInt64 = .seconds(1)
+    /// After this long an unacknowledged outbox entry is offered again.
+    public var outboxRetry: TimeSpan = .seconds(1)
     /// About how many members one repair record may carry.
     public var repairSliceMembers = 50_000
-    /// Nanoseconds after the beginning of a repair within which the same pair is not repaired again.
-    public var repairInterval: UInt64 = .seconds(60)
+    /// For this long after the beginning of a repair the same pair is not repaired again.
+    public var repairInterval: TimeSpan = .seconds(60)
     /// Records whose bodies one read asks for, and bytes after which the rest waits for the next read.
     public var bodiesAtOnce = 32
     public var bodyBytesAtOnce = 1 << 20
@@ -91,22 +93,22 @@ public struct PartitionOptions: Sendable {
     /// one event.
     public var pushesAtOnce = 64
     public var pushLooksAtOnce = 1024
-    /// Nanoseconds for which a device that listens may acknowledge a message before a push service gets it.
-    public var pushGrace: UInt64 = .seconds(5)
+    /// How long a device that listens may acknowledge a message before a push service gets it.
+    public var pushGrace: TimeSpan = .seconds(5)
     /// Whether a device's stream goes on while its partition changes owners, as in a cluster.
     public var streamsOutliveOwners = false
-    /// Nanoseconds for which a new owner counts every device as a listener. The journal does not say which
+    /// How long a new owner counts every device as a listener. The journal does not say which
     /// devices listen; gateways attach their streams at the new owner within this time.
-    public var listenersReturn: UInt64 = .seconds(10)
+    public var listenersReturn: TimeSpan = .seconds(10)
     /// Journal bytes after which a snapshot is due, at least: a larger snapshot waits for its own length.
     public var snapshotBytesMin = 8 << 20
-    /// Bytes of a snapshot that a slice makes, about 1 ms of work, and nanoseconds between two slices.
+    /// Bytes of a snapshot that a slice makes, about 1 ms of work, and the time between two slices.
     public var snapshotSliceBytes = 64 << 10
-    public var snapshotPause: UInt64 = .milliseconds(2)
+    public var snapshotPause: TimeSpan = .milliseconds(2)
     /// Bytes of one part of a snapshot. No slice is made while twice as many bytes wait for the engine.
     public var snapshotPartBytes = 128 << 10
-    /// Nanoseconds that the open record may wait while nobody waits for it.
-    public var bookkeepingDelay: UInt64 = .seconds(1)
+    /// How long the open record may wait while nobody waits for it.
+    public var bookkeepingDelay: TimeSpan = .seconds(1)
     /// Days after which an unseen device ends (FCM: 270).
     public var deviceDaysMax: UInt16 = 270
     /// Devices that may end in one day because nobody has seen them, or one in `sweptShare` of all devices
@@ -128,7 +130,7 @@ public struct PartitionOptions: Sendable {
             snapshotSliceBytes, snapshotPartBytes, sweptDayMax, sweptShare, pushesAtOnce, pushLooksAtOnce,
         ]
         if counts.contains(where: { $0 < 1 }) { return "one is the least of everything" }
-        if outboxRetry == 0 || deviceDaysMax == 0 { return "what is done again takes some time" }
+        if outboxRetry == .zero || deviceDaysMax == 0 { return "what is done again takes some time" }
         return delivery.mistake
     }
 }

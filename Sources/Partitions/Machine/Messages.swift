@@ -143,6 +143,7 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
     case unregistered
     case invalidToken
     case wrongCredential
+    /// The device has as many topics as it may have, or the project as many names of topics (`TopicBounds`).
     case tooManyTopics
     /// The project has this many unfinished fan-outs in the partition already.
     case tooManyFanouts(limit: Int)

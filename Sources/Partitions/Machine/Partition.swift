@@ -52,7 +52,7 @@ public final class Partition {
     public private(set) var incarnation: UInt32 = 0
     /// When this owner began, and the devices for which something waited then. `mayListen` asks for each
     /// device of each message; a look into the log for each would take a loop seconds.
-    var begunAt = MonotonicTime(nanoseconds: 0)
+    var begunAt = MonotonicTime.zero
     var hadWaiting = Bitmap()
     var confirmInFlight = false
     var bookkeepingDue: MonotonicTime?
@@ -93,7 +93,7 @@ public final class Partition {
         state.log.bodyCacheBytesMax = options.bodyCacheBytesMax
         pipeline = CommitPipeline(durable: .zero)
         clock = TrustedClock(
-            Instant(monotonic: MonotonicTime(nanoseconds: 0), wall: WallTime(milliseconds: 0)))
+            Instant(monotonic: MonotonicTime.zero, wall: WallTime(milliseconds: 0)))
         snapshots = SnapshotPlan(covering: .zero, bytesMin: options.snapshotBytesMin)
     }
 

@@ -7,8 +7,7 @@ import Model
 /// hour, the believed time goes on with the monotonic clock until the two agree again, or until another clock
 /// vouches for the new time. The believed time falls only where another clock vouches for an earlier time.
 public struct TrustedClock: Sendable {
-    /// Milliseconds.
-    public static let leapMax: Int64 = 3_600_000
+    public static let leapMax: TimeSpan = .seconds(3600)
 
     private var anchor: Instant
     private var last: Instant
@@ -29,10 +28,10 @@ public struct TrustedClock: Sendable {
     /// The believed wall time of a reading.
     public mutating func read(_ now: Instant) -> WallTime {
         if now.monotonic == last.monotonic, isTrusted, now.wall <= last.wall { return last.wall }
-        let elapsed = Int64(clamping: now.monotonic.since(anchor.monotonic) / 1_000_000)
-        let expected = TrustedClock.sum(anchor.wall.milliseconds, elapsed)
+        let elapsed = now.monotonic.since(anchor.monotonic)
+        let expected = TrustedClock.sum(anchor.wall.milliseconds, Int64(clamping: elapsed.milliseconds))
         let ahead = TrustedClock.sum(now.wall.milliseconds, -expected)
-        if ahead.magnitude > TrustedClock.leapMax.magnitude {
+        if ahead.magnitude > TrustedClock.leapMax.milliseconds {
             leap = ahead
             last.wall = max(last.wall, WallTime(milliseconds: expected))
         } else {

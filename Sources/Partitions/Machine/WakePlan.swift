@@ -10,7 +10,7 @@ struct WakePlan {
 
     /// A timer that is late by more than this may be late by hours: on a machine that was suspended the clock
     /// went on (`CLOCK_BOOTTIME`) and the timers did not (`CLOCK_MONOTONIC`).
-    static let lateness: UInt64 = .seconds(1)
+    static let lateness: TimeSpan = .seconds(1)
 
     init(_ times: [MonotonicTime] = []) { self.times = times }
 

@@ -123,9 +123,9 @@ extension Partition {
         return pushes.hasQueued ? now : pushes.nextWake
     }
 
-    /// How long the device's stream still has to acknowledge the message itself, in nanoseconds; `nil` where
-    /// the message is to be pushed now.
-    private func grace(of entry: LogEntry, for index: UInt32, _ now: Instant) -> UInt64? {
+    /// How long the device's stream still has to acknowledge the message itself; `nil` where the message is to
+    /// be pushed now.
+    private func grace(of entry: LogEntry, for index: UInt32, _ now: Instant) -> TimeSpan? {
         guard streams.attachment(index) != nil || mayReturn(index, now.monotonic) else { return nil }
         let passed = pushes.heldFor(index, entry.position, now: now.monotonic)
         return passed < options.pushGrace ? options.pushGrace - passed : nil
@@ -173,6 +173,8 @@ extension Partition {
             #endif
             if isWaiting(index) {
                 propose(.pushed([ReadUpTo(position: sending.position, devices: DeviceSet(index))]))
+                // Until the record is durable, the death of the owner repeats the push.
+                pipeline.isUrgent = true
             }
             pushes.release(sending.origin)
         case .gone:

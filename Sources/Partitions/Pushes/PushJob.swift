@@ -64,10 +64,10 @@ public struct PushReport: Sendable {
         case done
         /// The address is of no use any more.
         case gone
-        /// To be tried again after this many nanoseconds. `isFailure`: the message was tried in vain.
-        case later(after: UInt64, isFailure: Bool)
-        /// Not tried: the service is left alone, or has enough messages, for this many nanoseconds.
-        case closed(for: UInt64)
+        /// To be tried again after this time. `isFailure`: the message was tried in vain.
+        case later(after: TimeSpan, isFailure: Bool)
+        /// Not tried: the service is left alone, or has enough messages, for this long.
+        case closed(for: TimeSpan)
     }
     public var number: UInt64
     public var result: Result

@@ -36,8 +36,9 @@ struct PushTable {
         var held: (first: Position, since: MonotonicTime)?
     }
 
-    /// Nanoseconds of one tick: the devices that wait come in steps.
-    static let tick: UInt64 = .milliseconds(250)
+    /// The devices that wait come in steps of this length.
+    static let tick: TimeSpan = .milliseconds(250)
+    private static func tick(at time: MonotonicTime) -> UInt64 { time.nanoseconds / tick.nanoseconds }
 
     var devices: [UInt32: Device] = [:]
     /// Devices in the order in which they came; some may not be `queued` any more.
@@ -110,7 +111,7 @@ struct PushTable {
     }
 
     mutating func wait(_ index: UInt32, until time: MonotonicTime) {
-        let tick = time.nanoseconds / PushTable.tick
+        let tick = PushTable.tick(at: time)
         guard devices[index] != nil else { return }
         set(.waiting(tick: tick), index)
         later[tick, default: []].append(index)
@@ -143,7 +144,7 @@ struct PushTable {
 
     /// The service takes no more messages until `time`; the device is parked.
     mutating func close(_ origin: PushOrigin, until time: MonotonicTime, parking index: UInt32) {
-        let tick = time.nanoseconds / PushTable.tick
+        let tick = PushTable.tick(at: time)
         let former = closed[origin]?.tick ?? 0
         closed[origin, default: ClosedOrigin(tick: tick)].tick = max(tick, former)
         closed[origin]?.credit = 0
@@ -186,17 +187,17 @@ struct PushTable {
         }
     }
 
-    /// For how many nanoseconds the message has been held for the device's stream. Positions tell how much
-    /// later than the first message that is held another one came, so that a stream that acknowledges nothing
+    /// For how long the message has been held for the device's stream. Positions tell how much later than the first message that is held another one came, so that a stream that acknowledges nothing
     /// holds up all messages once. A wall clock that leapt makes such a message the first.
-    mutating func heldFor(_ index: UInt32, _ position: Position, now: MonotonicTime) -> UInt64 {
+    mutating func heldFor(_ index: UInt32, _ position: Position, now: MonotonicTime) -> TimeSpan {
         if let held = devices[index]?.held, position >= held.first {
             let (later, overflow) = (position.rawValue - held.first.rawValue)
                 .multipliedReportingOverflow(by: 1000)
-            if !overflow, later <= now.since(held.since) { return now.since(held.since) - later }
+            let passed = now.since(held.since)
+            if !overflow, .nanoseconds(later) <= passed { return passed - .nanoseconds(later) }
         }
         devices[index]?.held = (position, now)
-        return 0
+        return .zero
     }
 
     mutating func setReading(_ index: UInt32) { set(.reading, index) }
@@ -235,7 +236,7 @@ struct PushTable {
 
     /// Puts the devices into the queue whose ticks are over.
     mutating func wake(_ now: MonotonicTime) {
-        let tick = now.nanoseconds / PushTable.tick
+        let tick = PushTable.tick(at: now)
         if !closed.isEmpty { openClosed(tick) }
         guard let earliest, earliest < tick else { return }
         for due in later.keys.filter({ $0 < tick }).sorted() {
@@ -248,7 +249,7 @@ struct PushTable {
     /// The earliest time at which `wake` may have something to do.
     var nextWake: MonotonicTime? {
         let next = closed.values.reduce(earliest ?? .max) { min($0, $1.tick) }
-        return next == .max ? nil : MonotonicTime(nanoseconds: (next + 1) * PushTable.tick)
+        return next == .max ? nil : MonotonicTime(nanoseconds: (next + 1) * PushTable.tick.nanoseconds)
     }
 
     /// The first law that does not hold; `nil` where all do.

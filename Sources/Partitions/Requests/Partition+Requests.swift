@@ -199,6 +199,7 @@ extension Partition {
         var changing: [UInt32] = []
         var pending: Set<UInt32> = []
         let number = state.names.number(of: topic.utf8, in: project)
+        let hasRoom = number != nil || state.names.hasRoom(forBytes: topic.utf8.count, in: project)
         let today = today(turn.now)
         for registration in devices {
             let found = examine(registration, authority)
@@ -215,7 +216,7 @@ extension Partition {
                     outcomes.append(.unchanged(since))
                 } else if pending.contains(index) {
                     outcomes.append(.unchanged(today))
-                } else if topics.count >= options.delivery.topicsPerDeviceMax {
+                } else if topics.count >= options.delivery.topicsPerDeviceMax || !hasRoom {
                     outcomes.append(.refused(.tooManyTopics))
                 } else {
                     pending.insert(index)

@@ -5,6 +5,20 @@ struct TopicNumber: Hashable {
     let rawValue: UInt32
 }
 
+/// How many names of topics each project may have in one loop. Nothing expires, and the app's public key is
+/// enough to make names, so without a bound they would take all memory.
+public struct TopicBounds: Sendable {
+    /// Names weigh 1, and 1 more for each whole 64 bytes.
+    static func weight(ofBytes count: Int) -> UInt64 { 1 + UInt64(count) / 64 }
+
+    /// For projects without a bound of their own.
+    public var standard: UInt64 = .max
+    public var ofProjects: [ProjectNumber: UInt64] = [:]
+    public init() {}
+
+    func most(of project: ProjectNumber) -> UInt64 { ofProjects[project] ?? standard }
+}
+
 /// The names of all topics that a loop's partitions know, each stored once.
 ///
 /// A million names as Swift strings in a dictionary cost 124 bytes each. Here a name costs its bytes, 16
@@ -26,6 +40,9 @@ public final class TopicNames {
     /// Number + 1, 0 for an empty place; linear probing; a power of two, at most 2/3 full.
     private var table: ContiguousArray<UInt32>
     private var used = 0
+    /// What the names of each project weigh together. A project without a name has no entry.
+    private var weights: [UInt32: UInt64] = [:]
+    public var bounds = TopicBounds()
 
     public init() { table = ContiguousArray(repeating: 0, count: 64) }
 
@@ -51,6 +68,7 @@ public final class TopicNames {
         }
         table[slot] = number + 1
         used += 1
+        weights[project.rawValue, default: 0] += TopicBounds.weight(ofBytes: name.count)
         if used * 3 > table.count * 2 { rebuild(size: table.count * 2) }
         return TopicNumber(rawValue: number)
     }
@@ -71,8 +89,20 @@ public final class TopicNames {
         erase(slot: find(nameBytes(number), project(of: number)))
         wasted += Int(entries[index].length)
         used -= 1
+        let project = entries[index].project
+        let left = (weights[project] ?? 0) - TopicBounds.weight(ofBytes: Int(entries[index].length))
+        weights[project] = left > 0 ? left : nil
         freeNumbers.append(number.rawValue)
         if wasted > 65_536, wasted * 2 > bytes.count { pack() }
+    }
+
+    /// What the project's names weigh together.
+    func weight(of project: ProjectNumber) -> UInt64 { weights[project.rawValue] ?? 0 }
+
+    /// Whether the project may have one more name, of so many bytes.
+    func hasRoom(forBytes count: Int, in project: ProjectNumber) -> Bool {
+        let (sum, isHuge) = weight(of: project).addingReportingOverflow(TopicBounds.weight(ofBytes: count))
+        return !isHuge && sum <= bounds.most(of: project)
     }
 
     func project(of number: TopicNumber) -> ProjectNumber {

@@ -17,7 +17,7 @@ struct SnapshotPlan {
     /// The snapshot that is being made or written.
     var current: Current?
     /// When the newest slice was made.
-    var slicedAt = MonotonicTime(nanoseconds: 0)
+    var slicedAt = MonotonicTime.zero
 
     struct Current {
         /// Names this snapshot: an answer with another token is for another snapshot or another machine.

@@ -109,7 +109,7 @@ extension ClusterSimulation {
     }
 
     /// A 504 must have a reason: an owner may have looked at the send, and something was broken lately.
-    private func mayBeInDoubt(_ message: UInt64, since began: UInt64) {
+    private func mayBeInDoubt(_ message: UInt64, since began: MonotonicTime) {
         if !(copies[message]?.values.contains { $0 > 0 } ?? false) {
             violate("504", "message \(message) is in doubt, and nobody has looked at it")
         }

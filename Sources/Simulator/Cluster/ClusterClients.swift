@@ -59,17 +59,17 @@ extension ClusterSimulation {
         let finish = { [unowned self] (outcome: Outcome?) in
             guard let began = underWay.removeValue(forKey: id)?.began else { return }
             note(id)
-            slowest = max(slowest, now - began)
+            slowest = max(slowest, now.since(began))
             answered(outcome)
         }
-        after(100_000 + roll(1_000_000), .client) {
+        after(.microseconds(100) + roll(.milliseconds(1)), .client) {
             guard let process = self.anyGateway() else {
-                return self.after(1_000_000, .client) { finish(nil) }
+                return self.after(.milliseconds(1), .client) { finish(nil) }
             }
             process.calls[id] = { finish(nil) }
-            self.after(0, .client, process: process) {
+            self.after(.zero, .client, process: process) {
                 process.anyLoop.submit(operation) { outcome in
-                    self.after(100_000 + self.roll(1_000_000), .client) {
+                    self.after(.microseconds(100) + self.roll(.milliseconds(1)), .client) {
                         guard process.calls.removeValue(forKey: id) != nil else { return }
                         finish(outcome)
                     }
@@ -125,7 +125,7 @@ extension ClusterSimulation {
         }
         devices = devices.filter { device in
             clients[device].registration != nil && !clients[device].isGone
-                && quiet[Pair(device: device, topic: number), default: 0] < now
+                && quiet[Pair(device: device, topic: number), default: .zero] < now
         }
         guard !devices.isEmpty else { return later(client) }
         for device in devices { quiet[Pair(device: device, topic: number)] = .max }
@@ -138,14 +138,13 @@ extension ClusterSimulation {
         }
         let places = Array(first..<history.changes.count)
         tryChange(
-            subscribes ? .subscribe : .unsubscribe, number, devices: devices, places: places, doubted: 0)
+            subscribes ? .subscribe : .unsubscribe, number, devices: devices, places: places, doubted: nil)
         later(client)
     }
 
-    /// `places`: the devices' changes in the history. `doubted`: when an earlier try ended without an answer,
-    /// or 0. Such a try may still take effect until its gateway's deadline.
+    /// `places`: the devices' changes in the history. `doubted`: when an earlier try ended without an answer. Such a try may still take effect until its gateway's deadline.
     private func tryChange(
-        _ kind: SubscriptionChange.Kind, _ topic: Int, devices: [Int], places: [Int], doubted: UInt64
+        _ kind: SubscriptionChange.Kind, _ topic: Int, devices: [Int], places: [Int], doubted: MonotonicTime?
     ) {
         guard !isAsking else { return }
         let change = SubscriptionChange(
@@ -169,7 +168,7 @@ extension ClusterSimulation {
                     }
                     // This refusal is final once no earlier try can take effect any more.
                     if case .refused(.tooManyTopics) = outcome,
-                        doubted == 0 || self.now > doubted + .seconds(45)
+                        doubted.map({ self.now > $0 + .seconds(45) }) ?? true
                     {
                         self.history.changes[places[number]].outcome = .refused(at: self.now)
                         self.quiet[Pair(device: devices[number], topic: topic)] = self.now
@@ -181,7 +180,7 @@ extension ClusterSimulation {
                         continue
                     }
                     self.history.changes[places[number]].outcome = .ok(at: self.now)
-                    let quiet = doubted == 0 ? self.now : doubted + .seconds(45)
+                    let quiet = doubted.map { $0 + .seconds(45) } ?? self.now
                     self.quiet[Pair(device: devices[number], topic: topic)] = quiet
                 }
             } else {
@@ -243,7 +242,7 @@ extension ClusterSimulation {
         lastCall += 1
         let id = lastCall
         process.calls[id] = { self.hungUp(listener) }
-        after(100_000 + roll(1_000_000), .client, process: process) {
+        after(.microseconds(100) + roll(.milliseconds(1)), .client, process: process) {
             process.calls[id] = nil
             guard listener.isOpenAtDevice, !process.isRetiring else { return self.hungUp(listener) }
             let loop = process.anyLoop
@@ -262,7 +261,7 @@ extension ClusterSimulation {
         clients[client].listener = nil
         listener.isOpenAtDevice = false
         guard let loop = listener.loop else { return }
-        let delay = roll(5) == 0 ? roll(.seconds(20)) : roll(3_000_000)
+        let delay = roll(5) == 0 ? roll(.seconds(20)) : roll(.milliseconds(3))
         after(delay, .client, process: loop.process) { loop.cancelled(listener) }
     }
 

@@ -23,12 +23,12 @@ extension ClusterSimulation {
         public var topicCount = 5
         /// Virtual seconds of load and faults.
         public var seconds: UInt64 = 30
-        /// Nanoseconds that a client waits between two operations, at most.
-        public var pauseMax: UInt64 = .milliseconds(1200)
+        /// How long a client waits between two operations, at most.
+        public var pauseMax: TimeSpan = .milliseconds(1200)
         public var limits = QuotaLimits()
-        /// Nanoseconds between two changes of a project's limits, at most; 0: the limits never change. A
+        /// The time between two changes of a project's limits, at most; 0: the limits never change. A
         /// change sets one, two or three times the first limits.
-        public var limitsGapMax: UInt64 = 0
+        public var limitsGapMax = TimeSpan.zero
         /// Bytes of a message beside its number, at most; 0: its number alone.
         public var bodyBytesMax = 0
         /// Of 1,000 sends, how many are a burst, and of how many messages at most.
@@ -52,19 +52,19 @@ extension ClusterSimulation {
         public var hasFaults = true
         /// The faults that may happen.
         public var faults = Set(Fault.allCases.filter { !$0.isOfClocks })
-        /// Nanoseconds between two faults, at most.
-        public var faultGapMax: UInt64 = .seconds(4)
+        /// The time between two faults, at most.
+        public var faultGapMax: TimeSpan = .seconds(4)
         /// Of 1,000 appends, how many are refused, lose their reply (or their request), and stall.
         public var refusedPerMille: UInt64 = 4
         public var unknownPerMille: UInt64 = 8
         public var stallPerMille: UInt64 = 8
-        /// Nanoseconds of a stall, and of a write that does not stall, at most.
-        public var stallMax: UInt64 = .milliseconds(1500)
-        public var writeMax: UInt64 = .milliseconds(5)
-        /// Nanoseconds that every write takes beyond that, from when the load begins until everything heals.
-        public var writeMin: UInt64 = 0
-        /// Nanoseconds that a frame or a datagram is under way beyond the least, at most.
-        public var latencyMax: UInt64 = 450_000
+        /// The length of a stall, and of a write that does not stall, at most.
+        public var stallMax: TimeSpan = .milliseconds(1500)
+        public var writeMax: TimeSpan = .milliseconds(5)
+        /// How long every write takes beyond that, from when the load begins until everything heals.
+        public var writeMin = TimeSpan.zero
+        /// How long a frame or a datagram is under way beyond the least, at most.
+        public var latencyMax: TimeSpan = .microseconds(450)
         /// Of 1,000 datagrams of gossip, how many are lost, and how many come twice.
         public var lostDatagramsPerMille: UInt64 = 20
         /// Of 1,000 datagrams of gossip, after how many an eavesdropper repeats an earlier one.
@@ -73,14 +73,14 @@ extension ClusterSimulation {
         public var failedPerMille: UInt64 = 3
         /// Of 1,000 chunks, how many a stream cannot take.
         public var fullPerMille: UInt64 = 20
-        /// Milliseconds by which a fault sets a wall clock wrong, at most.
-        public var leapMax: UInt64 = .milliseconds(200) / 1_000_000
+        /// By how much a fault sets a wall clock wrong, at most.
+        public var leapMax: TimeSpan = .milliseconds(200)
         /// Milliseconds in 1,000 by which a wall clock is too fast or too slow, at most.
         public var driftPerMille: UInt64 = 0
 
-        /// Virtual nanoseconds after the last fault within which all partitions must be served again, and
+        /// The virtual time after the last fault within which all partitions must be served again, and
         /// devices must hear what clients send then. Small bounds take longer over the same work.
-        public var patience: UInt64 = .seconds(15)
+        public var patience: TimeSpan = .seconds(15)
         /// Whether the simulation keeps every record, to replay the journals at the end.
         public var keepsPast = true
         /// Whether the simulation hands damaged frames to the nodes when everything else is over.
@@ -102,10 +102,10 @@ extension ClusterSimulation {
         public var limiter = DeviceLimiter(countMax: 1024)
         public var ownership = Ownership.Options()
         public var membership = Membership.Options()
-        public var tablePatience: UInt64 = .milliseconds(500)
+        public var tablePatience: TimeSpan = .milliseconds(500)
         public var looksMissed: UInt64 = 3
-        /// Nanoseconds between two changes of the catalog without new limits, at most; 0: none.
-        public var keysGapMax: UInt64 = 0
+        /// The time between two changes of the catalog without new limits, at most; 0: none.
+        public var keysGapMax = TimeSpan.zero
         #if DEBUG
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []
@@ -170,19 +170,19 @@ extension QuotaLimits {
     }
 }
 
-/// The times of `PeerTiming`, in nanoseconds.
+/// The times of `PeerTiming`.
 public struct LinkTiming: Sendable {
     /// The listening end sends a ping at this interval. An end that hears nothing for `silence` gives the
     /// connection up, up to one ping late.
-    public var ping: UInt64 = .seconds(2)
-    public var silence: UInt64 = .seconds(8)
+    public var ping: TimeSpan = .seconds(2)
+    public var silence: TimeSpan = .seconds(8)
     /// How long an end tries to connect where no answer comes.
-    public var connect: UInt64 = .seconds(2)
+    public var connect: TimeSpan = .seconds(2)
     /// Frames that have waited longer for a connection are dropped when it stands.
-    public var waitMax: UInt64 = .seconds(8)
+    public var waitMax: TimeSpan = .seconds(8)
     /// The pauses between two tries to connect double from the first to the last.
-    public var backoffMin: UInt64 = .milliseconds(100)
-    public var backoffMax: UInt64 = .milliseconds(1500)
+    public var backoffMin: TimeSpan = .milliseconds(100)
+    public var backoffMax: TimeSpan = .milliseconds(1500)
 }
 
 /// The faults of a simulated cluster.

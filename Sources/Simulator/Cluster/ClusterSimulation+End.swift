@@ -14,7 +14,7 @@ extension ClusterSimulation {
         writeMax = min(writeMax, plain.writeMax)
         latencyMax = min(latencyMax, plain.latencyMax)
         // Renewals that are under way stay slow, while other nodes' looks are fast again.
-        for index in slots.indices where options.writeMin > 0 {
+        for index in slots.indices where options.writeMin > .zero {
             hinder(index, until: now + options.writeMin)
         }
         network.healAll()
@@ -29,7 +29,7 @@ extension ClusterSimulation {
             thaw(process)
         }
         for index in slots.indices where slots[index].process?.isRunning != true {
-            restart(index, in: 100_000_000 + roll(.seconds(1)))
+            restart(index, in: .milliseconds(100) + roll(.seconds(1)))
         }
         let healed = now
         while now < healed + options.patience, !isServed || !underWay.isEmpty || !displaced.isEmpty {
@@ -38,7 +38,7 @@ extension ClusterSimulation {
         if !isServed { violate("G7", "long after the last fault \(unserved) are not served") }
         for found in displaced { violate("placement", "long after the last fault \(found)") }
         for (_, call) in underWay.sorted(by: { $0.key < $1.key }) where call.began <= healed {
-            violate("G7", "a \(call.what) hangs since \(call.began / 1_000_000) ms")
+            violate("G7", "a \(call.what) hangs since \(call.began.nanoseconds / 1_000_000) ms")
         }
         isLoading = false
         finishChanges()
@@ -113,7 +113,7 @@ extension ClusterSimulation {
             for (device, listener) in listening.enumerated() {
                 guard let listener, clients[device].listener === listener,
                     checkers.isSubscribed(device, topic, from: send.began, to: at),
-                    history.told[device] ?? 0 < send.began,
+                    history.told[device] ?? .zero < send.began,
                     !history.deliveries.contains(where: {
                         $0.device == device && $0.message == send.message
                     })
@@ -179,8 +179,8 @@ extension ClusterSimulation {
         var rules = Checkers.Rules()
         rules.ordersUnanswered = false
         // A message ends by the wall clocks, as far as nodes believe them.
-        let believed = min(worstClock, 2 * TrustedClock.leapMax.magnitude)
-        rules.underWay = .seconds(25) + .milliseconds(believed)
+        let believed = min(worstClock, 2 * TrustedClock.leapMax)
+        rules.underWay = .seconds(25) + believed
         rules.waitingMax = Int(options.partition.delivery.waitingMax)
         rules.waitingBytesMax = options.partition.waitingBytesMax
         rules.isSilent = { [unowned self] in pushKind($0).isSilent }

@@ -37,7 +37,7 @@ extension ClusterSimulation {
         case .silentCrash:
             fault("\(name)'s machine is gone")
             if let process { end(process, fences: false, isSilent: true) }
-        case .nap: sleep(process, 50_000_000 + roll(.milliseconds(1300)))
+        case .nap: sleep(process, .milliseconds(50) + roll(.milliseconds(1300)))
         case .sleep: sleep(process, .milliseconds(1500) + roll(.seconds(8)))
         case .leave:
             fault("\(name) leaves")
@@ -57,7 +57,8 @@ extension ClusterSimulation {
             after(roll(.seconds(6)), .fault) { self.network.slowness[index] = nil }
         case .supersession: supersede(index)
         case .clockLeaps:
-            let leap = Int64(roll(2 * options.leapMax)) - Int64(options.leapMax)
+            let most = options.leapMax.milliseconds
+            let leap = Int64(roll(2 * most)) - Int64(most)
             fault("\(name)'s clock leaps by \(leap) ms")
             slots[index].clock.leap(by: leap, now)
             mendClock(index)
@@ -85,12 +86,12 @@ extension ClusterSimulation {
     }
 
     func noteClocks() {
-        for slot in slots { worstClock = max(worstClock, slot.clock.error(now).magnitude) }
+        for slot in slots { worstClock = max(worstClock, .milliseconds(slot.clock.error(now).magnitude)) }
     }
 
-    private func sleep(_ process: SimulatedProcess?, _ length: UInt64) {
+    private func sleep(_ process: SimulatedProcess?, _ length: TimeSpan) {
         guard let process else { return }
-        fault("\(slots[process.index].name) sleeps for \(length / 1_000_000) ms")
+        fault("\(slots[process.index].name) sleeps for \(length.milliseconds) ms")
         // In one case of three the sleep begins just when the process has asked the database something.
         guard roll(3) == 0 else { return freeze(process, for: length) }
         whenPolling(process, tries: 2000) { self.freeze(process, for: length) }
@@ -100,14 +101,14 @@ extension ClusterSimulation {
     /// clock does not either, because the host says nothing.
     private func standStill(_ process: SimulatedProcess?) {
         guard let process, process.frozenUntil <= now else { return }
-        let length = .milliseconds(50) + roll(.seconds(9))
+        let length = TimeSpan.milliseconds(50) + roll(.seconds(9))
         let index = process.index
-        fault("\(slots[index].name) stands still for \(length / 1_000_000) ms, as do its clocks")
+        fault("\(slots[index].name) stands still for \(length.milliseconds) ms, as do its clocks")
         let isWallBehind = roll(2) == 0
         let begin = { [unowned self] in
             guard process.isRunning, process.frozenUntil <= now else { return }
             if isWallBehind {
-                slots[index].clock.leap(by: -Int64(length / 1_000_000), now)
+                slots[index].clock.leap(by: -Int64(length.milliseconds), now)
                 mendClock(index)
             }
             freeze(process, for: length, stopsClock: true)
@@ -117,20 +118,20 @@ extension ClusterSimulation {
 
     /// For how long the clocks of the process and of the gateway that asked stood still while the request was
     /// under way. Neither can know of this, so the request may be late by as much.
-    func stoodStill(_ process: SimulatedProcess, _ id: RequestID) -> UInt64 {
-        guard let deadline = deadlines[id] else { return 0 }
-        let asked = deadline - min(deadline, ClusterSimulation.requestMax)
+    func stoodStill(_ process: SimulatedProcess, _ id: RequestID) -> TimeSpan {
+        guard let deadline = deadlines[id] else { return .zero }
+        let asked = deadline.rewound(by: ClusterSimulation.requestMax)
         let asker = self.process(of: id.gateway.processID)
         let own = process.stoodStill(since: asked)
-        return asker === process ? own : own + (asker?.stoodStill(since: asked) ?? 0)
+        return asker === process ? own : own + (asker?.stoodStill(since: asked) ?? .zero)
     }
 
     /// No request has a longer deadline.
-    private static let requestMax: UInt64 = .seconds(30)
+    private static let requestMax: TimeSpan = .seconds(30)
 
     private func whenPolling(_ process: SimulatedProcess, tries: Int, _ body: @escaping () -> Void) {
         if tries == 0 || process.databaseConnections[0].lease.isBusy { return body() }
-        after(1_000_000, .fault) { self.whenPolling(process, tries: tries - 1, body) }
+        after(.milliseconds(1), .fault) { self.whenPolling(process, tries: tries - 1, body) }
     }
 
     private func resetOne() {
@@ -152,7 +153,7 @@ extension ClusterSimulation {
         guard slots.count > 1 else { return }
         let other = (index + 1 + Int(roll(UInt64(slots.count - 1)))) % slots.count
         let isOneWay = roll(2) == 0
-        let length = .milliseconds(200) + roll(.seconds(13))
+        let length = TimeSpan.milliseconds(200) + roll(.seconds(13))
         fault("\(slots[index].name) is cut from \(slots[other].name)\(isOneWay ? ", one way" : "")")
         network.cut(index, other)
         if !isOneWay { network.cut(other, index) }
@@ -181,7 +182,7 @@ extension ClusterSimulation {
         databases[databases.count > 1 ? Int(roll(UInt64(databases.count))) : 0]
     }
 
-    private func blind(_ index: Int, for length: UInt64) {
+    private func blind(_ index: Int, for length: TimeSpan) {
         let database = anyDatabase
         guard !database.unreachable.contains(index) else { return }
         fault("\(slots[index].name) cannot reach \(database.name)")
@@ -205,7 +206,7 @@ extension ClusterSimulation {
 
     private func stallDatabase(_ index: Int) {
         guard let process = slots[index].process, process.isRunning else { return }
-        let length = .milliseconds(100) + roll(.milliseconds(2500))
+        let length = TimeSpan.milliseconds(100) + roll(.milliseconds(2500))
         let connections = process.databaseConnections[Int(roll(UInt64(process.databaseConnections.count)))]
         fault("a connection of \(slots[index].name) to \(connections.control.database.name) stalls")
         let connection = connections.all[Int(roll(4))]

@@ -22,7 +22,7 @@ extension ClusterSimulation {
         process.begin()
     }
 
-    func restart(_ index: Int, in delay: UInt64) {
+    func restart(_ index: Int, in delay: TimeSpan) {
         let at = now + delay
         slots[index].startsAt = at
         after(delay, .fault) { if self.slots[index].startsAt == at { self.start(index) } }
@@ -40,13 +40,13 @@ extension ClusterSimulation {
         let calls = process.calls.sorted { $0.key < $1.key }
         process.calls = [:]
         process.stalled = []
-        for (_, tell) in calls { after(roll(2_000_000), .client, body: tell) }
+        for (_, tell) in calls { after(roll(.milliseconds(2)), .client, body: tell) }
         for listener in process.abandonLoops() {
-            after(roll(2_000_000), .client) { self.hungUp(listener) }
+            after(roll(.milliseconds(2)), .client) { self.hungUp(listener) }
         }
         ghosts.removeAll { $0 === process }
         guard slots[process.index].process === process else { return }
-        restart(process.index, in: isHealing ? .milliseconds(200) : 300_000_000 + roll(.seconds(4)))
+        restart(process.index, in: isHealing ? .milliseconds(200) : .milliseconds(300) + roll(.seconds(4)))
     }
 
     /// The process has given its partitions up: streams end, requests finish, then the process ends.
@@ -57,7 +57,7 @@ extension ClusterSimulation {
         wait(for: process, until: now + .seconds(10))
     }
 
-    private func wait(for process: SimulatedProcess, until limit: UInt64) {
+    private func wait(for process: SimulatedProcess, until limit: MonotonicTime) {
         after(.milliseconds(50), .timer, process: process) {
             if !process.isBusy || self.now >= limit { return self.end(process, fences: true) }
             self.wait(for: process, until: limit)
@@ -65,12 +65,12 @@ extension ClusterSimulation {
     }
 
     /// Until that time other nodes may have a reason to hold the machine's process dead.
-    func hinder(_ index: Int, until: UInt64) {
+    func hinder(_ index: Int, until: MonotonicTime) {
         slots[index].hinderedUntil = max(slots[index].hinderedUntil, until)
     }
 
     /// - Parameter stopsClock: the process's own monotonic clock stands still meanwhile.
-    func freeze(_ process: SimulatedProcess, for length: UInt64, stopsClock: Bool = false) {
+    func freeze(_ process: SimulatedProcess, for length: TimeSpan, stopsClock: Bool = false) {
         guard process.isRunning, process.frozenUntil <= now else { return }
         process.frozenUntil = now + length
         if stopsClock { process.stopClock() }
@@ -85,7 +85,7 @@ extension ClusterSimulation {
         for (index, slot) in slots.enumerated() {
             guard let process = slot.process, process.session == session, process.isRunning else { continue }
             // The renewal, the look that misses it and the fence are three writes.
-            let told = .seconds(1) + 2 * options.ownership.pollInterval + 3 * options.writeMin
+            let told = TimeSpan.seconds(1) + 2 * options.ownership.pollInterval + 3 * options.writeMin
             guard now > slot.hinderedUntil + told, !process.isLeaving else { continue }
             violate(
                 "G7",

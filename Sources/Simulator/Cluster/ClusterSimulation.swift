@@ -28,16 +28,16 @@ public final class ClusterSimulation {
         var isShard: Bool
         var process: SimulatedProcess?
         /// When the next process starts on this machine; `nil` where no start is planned.
-        var startsAt: UInt64?
+        var startsAt: MonotonicTime?
         /// Until when the machine was hindered (asleep, without database, stopped): others may fence it.
-        var hinderedUntil: UInt64 = 0
+        var hinderedUntil = MonotonicTime.zero
         /// The machine's wall clock.
         var clock = WallClock()
     }
 
     let options: Options
     var random: SeededGenerator
-    public internal(set) var now: UInt64 = 1_000_000_000
+    public internal(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
     var history = History()
     /// A digest of everything that happened, for comparing two runs.
     public private(set) var digest: UInt64 = 0
@@ -63,13 +63,13 @@ public final class ClusterSimulation {
     var isAsking = false
     var isPoisoning = false
     /// `Options.writeMax` and `Options.latencyMax`; at most the defaults of these once everything heals.
-    var writeMax: UInt64
-    var latencyMax: UInt64
+    var writeMax: TimeSpan
+    var latencyMax: TimeSpan
     /// Until when no client may change a device's subscription to a topic: an earlier try may still take
     /// effect.
-    var quiet: [Pair: UInt64] = [:]
+    var quiet: [Pair: MonotonicTime] = [:]
     /// The deadline of each request by the clock of the world, which no process sees.
-    var deadlines: [RequestID: UInt64] = [:]
+    var deadlines: [RequestID: MonotonicTime] = [:]
     /// For each message and request, the number of copies that an owner may have looked at: all copies that
     /// were asked, less those to which an owner replied "moved".
     var copies: [UInt64: [RequestID: Int]] = [:]
@@ -77,16 +77,16 @@ public final class ClusterSimulation {
     /// Why the newest try of an undertaking was not taken.
     var hindrances: [Undertaking: Hindrance] = [:]
     /// Operations under way, by number.
-    var underWay: [UInt64: (what: String, began: UInt64)] = [:]
+    var underWay: [UInt64: (what: String, began: MonotonicTime)] = [:]
     var lastCall: UInt64 = 0
     /// How many questions at the end of the run have no answer yet.
     var questionsLeft = 0
-    /// The longest time for which a client waited, nanoseconds.
-    var slowest: UInt64 = 0
+    /// The longest time for which a client waited.
+    var slowest = TimeSpan.zero
     /// Until when something was last broken. A send that begins long after it has no reason to be in doubt.
-    var troubledUntil: UInt64 = 0
-    /// The largest error of a wall clock, in milliseconds.
-    var worstClock: UInt64 = 0
+    var troubledUntil = MonotonicTime.zero
+    /// The largest error of a wall clock.
+    var worstClock = TimeSpan.zero
     var meter: QuotaMeter
     /// The next fault is one of these.
     private(set) lazy var faultLots = ClusterSimulation.lots(options.faults)
@@ -111,7 +111,7 @@ public final class ClusterSimulation {
         random = SeededGenerator(seed: options.seed)
         (writeMax, latencyMax) = (options.writeMax, options.latencyMax)
         projects = (1...options.projectCount).map { ProjectNumber(UInt32($0)) }
-        let most = options.limitsGapMax > 0 ? options.limits.times(3) : options.limits
+        let most = options.limitsGapMax > .zero ? options.limits.times(3) : options.limits
         meter = QuotaMeter(most, projects: projects)
         map = NodeMap(
             partitionCount: options.partitionCount, loopCount: options.loopCount,
@@ -128,18 +128,19 @@ public final class ClusterSimulation {
 
     // MARK: Time
 
-    var wall: WallTime { WallTime(milliseconds: 1_800_000_000_000 + Int64(now / 1_000_000)) }
+    var wall: WallTime { WallTime(milliseconds: 1_800_000_000_000 + Int64(now.nanoseconds / 1_000_000)) }
 
     func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
+    func roll(_ bound: TimeSpan) -> TimeSpan { .nanoseconds(roll(bound.nanoseconds)) }
     func chance(_ perMille: UInt64) -> Bool { perMille > 0 && roll(1000) < perMille }
 
-    func after(_ delay: UInt64, _ tag: Tag, body: @escaping () -> Void) {
+    func after(_ delay: TimeSpan, _ tag: Tag, body: @escaping () -> Void) {
         queue.push(now + delay, Happening(tag: tag, process: nil, body: body))
     }
 
     /// Plans an event of a process, which happens only if the process still runs then.
     func after(
-        _ delay: UInt64, _ tag: Tag, process: SimulatedProcess, body: @escaping () -> Void
+        _ delay: TimeSpan, _ tag: Tag, process: SimulatedProcess, body: @escaping () -> Void
     ) {
         queue.push(now + delay, Happening(tag: tag, process: process, body: body))
     }
@@ -149,7 +150,7 @@ public final class ClusterSimulation {
         digest ^= digest >> 29
     }
 
-    func run(until end: UInt64) {
+    func run(until end: MonotonicTime) {
         while let (time, happening) = queue.pop(before: end) {
             now = max(now, time)
             if let process = happening.process {
@@ -166,7 +167,7 @@ public final class ClusterSimulation {
 
     private func happen(_ tag: Tag, _ process: SimulatedProcess?, body: () -> Void) {
         eventCount += 1
-        note(now ^ UInt64(tag.rawValue) << 56 ^ UInt64(process?.index ?? 99) << 48)
+        note(now.nanoseconds ^ UInt64(tag.rawValue) << 56 ^ UInt64(process?.index ?? 99) << 48)
         body()
     }
 
@@ -175,7 +176,7 @@ public final class ClusterSimulation {
         guard process.frozenUntil <= now else { return }
         let stalled = process.stalled
         process.stalled = []
-        if process.startClock() > 0 { forgiveQuotas(of: process) }
+        if process.startClock() > .zero { forgiveQuotas(of: process) }
         for (tag, body) in stalled where process.isRunning { happen(tag, process, body: body) }
     }
 
@@ -186,7 +187,7 @@ public final class ClusterSimulation {
 
     /// The time in sentences.
     var seconds: String {
-        let milliseconds = now / 1_000_000
+        let milliseconds = now.nanoseconds / 1_000_000
         let rest = String(milliseconds % 1000)
         return "\(milliseconds / 1000)." + String(repeating: "0", count: 3 - rest.count) + rest + " s"
     }
@@ -194,19 +195,20 @@ public final class ClusterSimulation {
     /// How much happened, in one line.
     public var summary: String {
         let all = counts.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
-        return "\(now / 1_000_000_000) s, \(eventCount) events, \(history.changes.count) changes, "
+        return
+            "\(now.nanoseconds / 1_000_000_000) s, \(eventCount) events, \(history.changes.count) changes, "
             + "\(history.sends.count) sends, \(history.deliveries.count) deliveries, "
-            + "slowest \(slowest / 1_000_000) ms, " + all.joined(separator: ", ")
+            + "slowest \(slowest.milliseconds) ms, " + all.joined(separator: ", ")
     }
 
     /// Adds a line to the trace, where the options ask for this time.
     func debug(_ text: @autoclosure () -> String) {
-        guard let times = options.traced, times.contains(now / 1_000_000) else { return }
+        guard let times = options.traced, times.contains(now.nanoseconds / 1_000_000) else { return }
         trace.append("\(seconds) \(text())")
     }
 
     /// Something breaks, for `length` at most.
-    func trouble(for length: UInt64 = 0) { troubledUntil = max(troubledUntil, now + length) }
+    func trouble(for length: TimeSpan = .zero) { troubledUntil = max(troubledUntil, now + length) }
 
     func count(_ what: String, _ by: Int = 1) { counts[what, default: 0] += by }
 

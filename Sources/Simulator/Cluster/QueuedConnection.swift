@@ -8,7 +8,7 @@ class EngineConnection {
     let database: SimulatedDatabase
     unowned let world: ClusterSimulation
     /// Until when calls on this connection hang.
-    var stallsUntil: UInt64 = 0
+    var stallsUntil = MonotonicTime.zero
 
     init(_ process: SimulatedProcess, _ database: SimulatedDatabase) {
         self.process = process
@@ -18,11 +18,12 @@ class EngineConnection {
 
     /// `execute` carries the call out, and returns what the process does when the answer comes.
     final func call(
-        _ kind: Kind, lasting length: UInt64 = 0, _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void
+        _ kind: Kind, lasting length: TimeSpan = .zero,
+        _ execute: @escaping (SimulatedDatabase.Fate) -> () -> Void
     ) {
         let database = database
         var delay = database.travel(isWrite: kind != .read) + length
-        if stallsUntil > world.now { delay += stallsUntil - world.now }
+        delay += stallsUntil.since(world.now)
         if kind == .append, world.isLoading, !world.isHealing, world.options.hasFaults,
             world.chance(world.options.stallPerMille)
         {
@@ -35,7 +36,7 @@ class EngineConnection {
             if !process.isRunning, world.roll(2) == 0 { return }
             let fate = database.fate(of: kind, from: process.index)
             let answer = execute(fate)
-            var back = 100_000 + world.roll(900_000)
+            var back = TimeSpan.microseconds(100) + world.roll(.microseconds(900))
             if case .unsent = fate { back += world.roll(.milliseconds(300)) }
             world.after(back, .answered, process: process) { answer() }
         }
@@ -65,15 +66,15 @@ class EngineConnection {
 final class QueuedConnection: EngineConnection {
     private struct Job {
         var kind: Kind
-        var length: UInt64
+        var length: TimeSpan
         var execute: (SimulatedDatabase.Fate) -> () -> Void
     }
     private var jobs: [Job] = []
     private(set) var isBusy = false
 
-    /// Runs `body` at the database for `length` nanoseconds beyond the way; `then` gets the result.
+    /// Runs `body` at the database for `length` beyond the way; `then` gets the result.
     func perform<Value>(
-        _ kind: Kind, lasting length: UInt64 = 0, _ body: @escaping (SimulatedDatabase) throws -> Value,
+        _ kind: Kind, lasting length: TimeSpan = .zero, _ body: @escaping (SimulatedDatabase) throws -> Value,
         then: @escaping (Result<Value, any Error>) -> Void
     ) {
         jobs.append(
@@ -116,7 +117,7 @@ final class SimulatedEngine: EngineConnection {
     private var schedule: EngineSchedule<Job>
     private var isBusy = false
     /// When the thread wakes to append refused records again.
-    private var wakesAt: UInt64?
+    private var wakesAt: MonotonicTime?
     /// `report` gets the outcomes of rows, `closed` each partition of which nothing is in flight any more.
     private let report: ([Resolved]) -> Void
     private let closed: (PartitionID) -> Void
@@ -177,15 +178,15 @@ final class SimulatedEngine: EngineConnection {
         }
     }
 
-    private var now: MonotonicTime { MonotonicTime(nanoseconds: world.now) }
+    private var now: MonotonicTime { world.now }
     private var isRetryDue: Bool { schedule.retryAt.map { $0 <= now } ?? false }
 
     private func sleep() {
-        guard let retryAt = schedule.retryAt?.nanoseconds, wakesAt.map({ retryAt < $0 }) ?? true else {
+        guard let retryAt = schedule.retryAt, wakesAt.map({ retryAt < $0 }) ?? true else {
             return
         }
         wakesAt = retryAt
-        world.after(retryAt - world.now, .timer, process: process) {
+        world.after(retryAt.since(world.now), .timer, process: process) {
             self.wakesAt = nil
             self.work()
         }
@@ -215,9 +216,9 @@ final class SimulatedEngine: EngineConnection {
             occupy(.read, look)
         case .resolved(let resolved): report(resolved)
         case .closed(let partition): closed(partition)
-        case .pause(let nanoseconds):
+        case .pause(let length):
             isBusy = true
-            world.after(nanoseconds, .timer, process: process) {
+            world.after(length, .timer, process: process) {
                 self.isBusy = false
                 self.work()
             }

@@ -10,9 +10,9 @@ struct QuotaMeter {
         let rate: QuotaRate
         /// `rate.count` units come in each nanosecond, and `scale` units make a token.
         var units: UInt64
-        var at: UInt64 = 0
+        var at = MonotonicTime.zero
         var scale: UInt64 { UInt64(rate.seconds) * 1_000_000_000 }
-        private typealias Pots = [ProcessID: (tokens: UInt64, until: UInt64)]
+        private typealias Pots = [ProcessID: (tokens: UInt64, until: MonotonicTime)]
         /// Tokens beyond the bucket of each machine that stood still, and until when the machine may spend
         /// them. `beyond`: tokens that it held or may grant. `granted`: tokens that it was granted.
         private var beyond: Pots = [:]
@@ -25,8 +25,8 @@ struct QuotaMeter {
 
         /// `false` where the bucket does not hold so many tokens. A machine that stood still spends its own
         /// tokens first. When the bucket is empty, others may spend what such a machine granted.
-        mutating func take(_ count: Int, by machine: ProcessID, _ now: UInt64) -> Bool {
-            units = min(units + (now - at) * rate.count, rate.burst * scale)
+        mutating func take(_ count: Int, by machine: ProcessID, _ now: MonotonicTime) -> Bool {
+            units = min(units + now.since(at).nanoseconds * rate.count, rate.burst * scale)
             at = now
             beyond = beyond.filter { now <= $0.value.until }
             granted = granted.filter { now <= $0.value.until }
@@ -48,7 +48,9 @@ struct QuotaMeter {
             return count - spent
         }
 
-        mutating func forgive(_ count: UInt64, of machine: ProcessID, until end: UInt64, isGranted: Bool) {
+        mutating func forgive(
+            _ count: UInt64, of machine: ProcessID, until end: MonotonicTime, isGranted: Bool
+        ) {
             if isGranted {
                 granted[machine] = ((granted[machine]?.tokens ?? 0) + count, end)
             } else {
@@ -74,14 +76,14 @@ struct QuotaMeter {
     /// `isGranted`: only this machine may spend the tokens.
     mutating func forgive(
         _ count: UInt64, _ kind: QuotaKind, in project: ProjectNumber, of machine: ProcessID,
-        until end: UInt64,
+        until end: MonotonicTime,
         isGranted: Bool = false
     ) {
         buckets[Key(project: project, kind: kind)]?.forgive(
             count, of: machine, until: end, isGranted: isGranted)
     }
 
-    mutating func take(_ admitted: Admission.Admitted, by machine: ProcessID, _ now: UInt64) -> Bool {
+    mutating func take(_ admitted: Admission.Admitted, by machine: ProcessID, _ now: MonotonicTime) -> Bool {
         buckets[Key(project: admitted.project, kind: admitted.kind)]?.take(admitted.count, by: machine, now)
             ?? false
     }
@@ -90,7 +92,7 @@ struct QuotaMeter {
 extension ClusterSimulation {
     /// An operator changes a project's limits now and then.
     func scheduleLimits() {
-        guard options.limitsGapMax > 0 else { return }
+        guard options.limitsGapMax > .zero else { return }
         after(roll(options.limitsGapMax), .client) {
             guard self.isLoading, !self.isHealing else { return }
             let project = self.projects[Int(self.roll(UInt64(self.projects.count)))]
@@ -120,7 +122,7 @@ extension ClusterSimulation {
     func forgive(_ grant: QuotaGrant, to loop: SimulatedLoop) {
         let (number, end) = loop.askedBeforeStandstill
         guard now <= end, grant.number <= number else { return }
-        let share = grant.shareRate * grant.shareLength / 1_000_000_000
+        let share = grant.shareRate * grant.shareLength.nanoseconds / 1_000_000_000
         meter.forgive(
             grant.tokens + share, grant.kind, in: grant.project, of: loop.processID, until: end,
             isGranted: true)
@@ -128,7 +130,7 @@ extension ClusterSimulation {
 
     /// An operator makes keys and takes keys out of use: for these machines, another version of the catalog.
     func scheduleKeys() {
-        guard options.keysGapMax > 0 else { return }
+        guard options.keysGapMax > .zero else { return }
         after(roll(options.keysGapMax), .client) {
             guard self.isLoading, !self.isHealing else { return }
             self.home.changeKeys()

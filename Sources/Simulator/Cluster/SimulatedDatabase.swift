@@ -21,8 +21,8 @@ final class SimulatedDatabase {
     /// Machines that cannot reach the database.
     var unreachable: Set<Int> = []
     var isAway = false
-    /// Nanoseconds that a take lasts beyond the usual: its commits wait for a disk or a distant standby.
-    var takesLast: UInt64 = 0
+    /// How long a take lasts beyond the usual: its commits wait for a disk or a distant standby.
+    var takesLast = TimeSpan.zero
     private(set) var catalog = SimulatedCatalog()
 
     private struct Entry {
@@ -88,10 +88,11 @@ final class SimulatedDatabase {
         case refused
     }
 
-    /// Nanoseconds until the database carries a call out.
-    func travel(isWrite: Bool) -> UInt64 {
-        let slow = world.isLoading && !world.isHealing ? world.options.writeMin : 0
-        return 200_000 + world.roll(800_000) + (isWrite ? 500_000 + slow + world.roll(world.writeMax) : 0)
+    /// The time until the database carries a call out.
+    func travel(isWrite: Bool) -> TimeSpan {
+        let slow = world.isLoading && !world.isHealing ? world.options.writeMin : .zero
+        let way = TimeSpan.microseconds(200) + world.roll(.microseconds(800))
+        return isWrite ? way + .microseconds(500) + slow + world.roll(world.writeMax) : way
     }
 
     func fate(of call: EngineConnection.Kind, from index: Int) -> Fate {

@@ -15,11 +15,11 @@ final class SimulatedLoop {
         var isConnecting = false
         /// The last try to connect failed, and the pause before the next one is not over.
         var isBackingOff = false
-        var backoff: UInt64
+        var backoff: TimeSpan
         var waiting: [[UInt8]] = []
         /// Frames that wait, or are under way on the connection.
         var backlog: Backlog
-        var waitingSince: UInt64 = 0
+        var waitingSince = MonotonicTime.zero
     }
 
     /// Process and loop hold each other until the process has ended (`SimulatedProcess.abandonLoops`).
@@ -35,7 +35,7 @@ final class SimulatedLoop {
     private var meter = InboxMeter()
     private var isTurnScheduled = false
     /// The loop's last request for tokens before its clock stood still, and until when an answer may be good.
-    var askedBeforeStandstill: (number: UInt64, end: UInt64) = (0, 0)
+    var askedBeforeStandstill: (number: UInt64, end: MonotonicTime) = (0, .zero)
 
     var peers: [ProcessID: Peer] = [:]
     /// Clients' operations that are under way.
@@ -101,7 +101,7 @@ final class SimulatedLoop {
     func post(_ messages: [LoopMessage]) {
         guard !messages.isEmpty else { return }
         inbox.post(messages)
-        scheduleTurn(in: 20_000)
+        scheduleTurn(in: .microseconds(20))
     }
     /// Messages from another loop of the process.
     private func post(_ messages: [LoopMessage], fromLoop number: Int) {
@@ -117,7 +117,7 @@ final class SimulatedLoop {
         } else {
             world.count("frames left out")
         }
-        scheduleTurn(in: 20_000)
+        scheduleTurn(in: .microseconds(20))
     }
     private func measure(_ messages: [LoopMessage], from giver: InboxMeter.Giver) {
         if let broken = meter.add(messages, from: giver, bound: world.options.inbox.entries) {
@@ -126,7 +126,7 @@ final class SimulatedLoop {
     }
     func post(_ message: LoopMessage) { post([message]) }
 
-    func scheduleTurn(in delay: UInt64 = 0) {
+    func scheduleTurn(in delay: TimeSpan = .zero) {
         guard !isTurnScheduled else { return }
         isTurnScheduled = true
         world.after(delay, .loop, process: process) { self.turn() }
@@ -260,9 +260,9 @@ final class SimulatedLoop {
 
     fileprivate func ended(_ stream: UInt64) {
         guard let listener = listeners.removeValue(forKey: stream) else { return }
-        let at = max(listener.lastArrival + 1, world.now + 100_000)
+        let at = max(listener.lastArrival + .nanoseconds(1), world.now + .microseconds(100))
         let world = world
-        world.after(at - world.now, .client) { world.hungUp(listener) }
+        world.after(at.since(world.now), .client) { world.hungUp(listener) }
     }
 }
 
@@ -270,15 +270,15 @@ final class SimulatedLoop {
 final class Listener {
     let device: Int
     /// When the device asked for the stream.
-    let began: UInt64
+    let began: MonotonicTime
     var isOpenAtDevice = true
     /// The gateway loop that took the stream.
     var loop: SimulatedLoop?
     /// The stream's number at the loop.
     var number: UInt64 = 0
     var lastPosition: UInt64 = 0
-    var lastArrival: UInt64 = 0
-    init(device: Int, began: UInt64) {
+    var lastArrival = MonotonicTime.zero
+    init(device: Int, began: MonotonicTime) {
         self.device = device
         self.began = began
     }
@@ -309,15 +309,17 @@ extension SimulatedLoop: LoopHost {
     func write(_ chunk: Chunk, to stream: UInt64) -> Bool {
         guard let listener = listeners[stream] else { return false }
         if world.isLoading, world.chance(world.options.fullPerMille) {
-            world.after(1_000_000 + world.roll(.milliseconds(50)), .timer, process: process) {
+            world.after(.milliseconds(1) + world.roll(.milliseconds(50)), .timer, process: process) {
                 self.drained(stream)
             }
             return false
         }
-        let at = max(listener.lastArrival + 1, world.now + 100_000 + world.roll(2_000_000))
+        let at = max(
+            listener.lastArrival + .nanoseconds(1),
+            world.now + .microseconds(100) + world.roll(.milliseconds(2)))
         listener.lastArrival = at
         let world = world
-        world.after(at - world.now, .client) { world.arrived(chunk, listener) }
+        world.after(at.since(world.now), .client) { world.arrived(chunk, listener) }
         return true
     }
 

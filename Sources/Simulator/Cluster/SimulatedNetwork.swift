@@ -14,7 +14,7 @@ final class SimulatedNetwork {
         var isOpenAtTo = true
         /// Nothing that is under way arrives any more.
         var isDead = false
-        var lastArrival: UInt64 = 0
+        var lastArrival = MonotonicTime.zero
         /// Parcels that wait for the way to be free again.
         var held: [Parcel] = []
         /// Each parcel that comes now was sent after this moment of the receiver's clock: the receiver then
@@ -42,9 +42,9 @@ final class SimulatedNetwork {
     private unowned let world: ClusterSimulation
     var connections: [Connection] = []
     /// Directions in which nothing passes, and since when.
-    private(set) var cuts: [Direction: UInt64] = [:]
-    /// Machines with slow links: nanoseconds more, at most.
-    var slowness: [Int: UInt64] = [:]
+    private(set) var cuts: [Direction: MonotonicTime] = [:]
+    /// Machines with slow links: how much longer each way takes, at most.
+    var slowness: [Int: TimeSpan] = [:]
 
     private let timing: LinkTiming
 
@@ -55,9 +55,9 @@ final class SimulatedNetwork {
 
     func isCut(_ from: Int, _ to: Int) -> Bool { cuts[Direction(from: from, to: to)] != nil }
 
-    private func latency(_ from: Int, _ to: Int) -> UInt64 {
-        let base = 50_000 + world.roll(world.latencyMax)
-        return base + world.roll((slowness[from] ?? 0) + (slowness[to] ?? 0))
+    private func latency(_ from: Int, _ to: Int) -> TimeSpan {
+        let base = TimeSpan.microseconds(50) + world.roll(world.latencyMax)
+        return base + world.roll((slowness[from] ?? .zero) + (slowness[to] ?? .zero))
     }
 
     // MARK: Sending
@@ -94,9 +94,9 @@ final class SimulatedNetwork {
 
     private func transmit(_ parcel: Parcel, _ connection: Connection) {
         let late = latency(connection.from.index, connection.to.index)
-        let at = max(connection.lastArrival + 1, world.now + late)
+        let at = max(connection.lastArrival + .nanoseconds(1), world.now + late)
         connection.lastArrival = at
-        world.after(at - world.now, .network) { self.arrive(parcel, connection) }
+        world.after(at.since(world.now), .network) { self.arrive(parcel, connection) }
     }
 
     private func arrive(_ parcel: Parcel, _ connection: Connection) {
@@ -122,11 +122,11 @@ final class SimulatedNetwork {
         switch parcel {
         case .frame(let bytes):
             world.note(UInt64(bytes.count) << 32 ^ UInt64(processID.rawValue))
-            world.after(0, .arrived, process: to) {
+            world.after(.zero, .arrived, process: to) {
                 self.taken(bytes, connection)
                 to.received(bytes, from: processID, after: connection.after)
             }
-        case .pong(let sent): world.after(0, .arrived, process: to) { connection.after = sent }
+        case .pong(let sent): world.after(.zero, .arrived, process: to) { connection.after = sent }
         }
     }
 
@@ -178,7 +178,7 @@ final class SimulatedNetwork {
 
     private func hand(_ datagram: SentDatagram, from name: String) {
         guard let process = world.slots[datagram.to].process else { return }
-        world.after(0, .arrived, process: process) {
+        world.after(.zero, .arrived, process: process) {
             let before = process.refusedDatagrams
             process.handle(.datagram(datagram.bytes, from: name))
             guard process.refusedDatagrams == before else { return self.world.count("datagrams refused") }
@@ -190,14 +190,14 @@ final class SimulatedNetwork {
 
     // MARK: Connecting
 
-    private func connect(_ from: SimulatedLoop, _ processID: ProcessID, since: UInt64) {
+    private func connect(_ from: SimulatedLoop, _ processID: ProcessID, since: MonotonicTime) {
         guard let peer = from.peers[processID], !peer.isConnecting, !peer.isBackingOff else { return }
         from.peers[processID]?.isConnecting = true
         world.debug("\(from.processID) connects to \(processID)")
         attempt(from, processID, since: since)
     }
 
-    private func attempt(_ from: SimulatedLoop, _ processID: ProcessID, since: UInt64) {
+    private func attempt(_ from: SimulatedLoop, _ processID: ProcessID, since: MonotonicTime) {
         let target = world.process(of: processID)
         let index = target?.index ?? from.peers[processID]?.index ?? from.index
         if isCut(from.index, index) || isCut(index, from.index) {
@@ -206,20 +206,22 @@ final class SimulatedNetwork {
             }
         }
         guard let target else {
-            return world.after(200_000 + world.roll(800_000), .network, process: from.process) {
+            return world.after(
+                .microseconds(200) + world.roll(.microseconds(800)), .network, process: from.process
+            ) {
                 self.failed(from, processID)
             }
         }
         if target.frozenUntil > world.now {
             // The kernel takes the connection, and the frozen process does not greet.
-            if world.now - since > timing.silence { return failed(from, processID) }
+            if world.now.since(since) > timing.silence { return failed(from, processID) }
             return world.after(.milliseconds(100), .network) { self.attempt(from, processID, since: since) }
         }
         world.after(latency(from.index, index) + latency(index, from.index), .network, process: from.process)
         {
             guard target.isRunning, from.peers[processID] != nil else { return self.failed(from, processID) }
-            let after = target.monotonic.nanoseconds - self.timing.waitMax
-            let connection = Connection(from: from, to: target, after: MonotonicTime(nanoseconds: after))
+            let after = target.monotonic.rewound(by: self.timing.waitMax)
+            let connection = Connection(from: from, to: target, after: after)
             self.connections.append(connection)
             self.world.debug("\(from.processID) is connected to \(processID)")
             from.peers[processID]?.isConnecting = false
@@ -229,8 +231,8 @@ final class SimulatedNetwork {
             let waiting = from.peers[processID]?.waiting ?? []
             from.peers[processID]?.waiting = []
             self.ping(connection)
-            let since = from.peers[processID]?.waitingSince ?? 0
-            if !waiting.isEmpty, self.world.now - since > self.timing.waitMax {
+            let since = from.peers[processID]?.waitingSince ?? .zero
+            if !waiting.isEmpty, self.world.now.since(since) > self.timing.waitMax {
                 from.peers[processID]?.backlog.clear()
                 return from.process.renewed(processID)
             }
@@ -261,12 +263,12 @@ final class SimulatedNetwork {
     /// Breaks a connection: what is under way is lost, except for parcels that arrive within the next 2 ms.
     func reset(_ connection: Connection) {
         guard connection.isOpenAtFrom || connection.isOpenAtTo else { return }
-        world.after(world.roll(2_000_000), .network) { connection.isDead = true }
-        end(connection, atFrom: true, in: world.roll(3_000_000))
-        end(connection, atFrom: false, in: world.roll(3_000_000))
+        world.after(world.roll(.milliseconds(2)), .network) { connection.isDead = true }
+        end(connection, atFrom: true, in: world.roll(.milliseconds(3)))
+        end(connection, atFrom: false, in: world.roll(.milliseconds(3)))
     }
 
-    private func end(_ connection: Connection, atFrom: Bool, in delay: UInt64) {
+    private func end(_ connection: Connection, atFrom: Bool, in delay: TimeSpan) {
         let process = atFrom ? connection.from.process : connection.to
         world.after(delay, .network, process: process) {
             if atFrom {
@@ -292,8 +294,8 @@ final class SimulatedNetwork {
     func close(_ connection: Connection, atFrom: Bool) {
         let (from, to) = (connection.from.process, connection.to)
         let (own, other) = atFrom ? (from, to) : (to, from)
-        end(connection, atFrom: atFrom, in: 0)
-        if atFrom { world.after(world.roll(2_000_000), .network) { connection.isDead = true } }
+        end(connection, atFrom: atFrom, in: .zero)
+        if atFrom { world.after(world.roll(.milliseconds(2)), .network) { connection.isDead = true } }
         if !isCut(own.index, other.index) {
             end(connection, atFrom: !atFrom, in: latency(own.index, other.index))
         } else {

@@ -49,8 +49,8 @@ final class SimulatedObserver: LoopObserver {
     override func admits(_ admitted: Admission.Admitted) { world.check(admitted, by: loop.process) }
 
     override func carriesOut(_ id: RequestID) {
-        let late = world.now - min(world.now, world.deadlines[id] ?? .max)
-        if late > 0, late > world.stoodStill(loop.process, id) {
+        let late = world.now.since(world.deadlines[id] ?? .max)
+        if late > .zero, late > world.stoodStill(loop.process, id) {
             world.violate(
                 "deadlines-travel", "\(loop.index) carries out request \(id.number) past its deadline")
         }

@@ -10,7 +10,7 @@ import Routing
 extension SimulatedProcess {
     /// Tells the control side, from any of the process's threads.
     func tell(_ event: ControlEvent) {
-        world.after(20_000, .control, process: self) { self.handle(event) }
+        world.after(.microseconds(20), .control, process: self) { self.handle(event) }
     }
     func tellOwnership(_ event: Ownership.Event) { tell(.ownership(event)) }
 
@@ -64,7 +64,7 @@ extension SimulatedProcess {
 
     private func setAddresses(_ addresses: [ProcessID: String]) {
         let known = addresses.compactMapValues { name in world.slots.firstIndex { $0.name == name } }
-        for loop in loops { world.after(20_000, .loop, process: self) { loop.setPeers(known) } }
+        for loop in loops { world.after(.microseconds(20), .loop, process: self) { loop.setPeers(known) } }
     }
 
     // MARK: The databases
@@ -91,7 +91,7 @@ extension SimulatedProcess {
     /// The catalog has changed.
     private func apply(_ catalog: SimulatedCatalog) {
         self.catalog = catalog
-        for loop in loops { world.after(20_000, .loop, process: self) { loop.apply(catalog) } }
+        for loop in loops { world.after(.microseconds(20), .loop, process: self) { loop.apply(catalog) } }
         tell(.catalog(version: catalog.version))
     }
 

@@ -13,17 +13,17 @@ final class SimulatedProcess {
     let session: SessionID
     let processID: ProcessID
     let map: NodeMap
-    /// The zero of the process's monotonic clock, which no other process shares.
-    private let clockOffset: UInt64
+    /// What the process's monotonic clock shows when virtual time begins. No other process shares it.
+    private let clockOffset: TimeSpan
     /// Since when the process's monotonic clock stands still; `nil` where it runs.
-    private var standsSince: UInt64?
-    /// Nanoseconds for which the clock stood still in all, and each standstill with its end.
-    private var stoodStill: UInt64 = 0
-    private(set) var standstills: [(end: UInt64, length: UInt64)] = []
+    private var standsSince: MonotonicTime?
+    /// How long the clock stood still in all, and each standstill with its end.
+    private var stoodStill = TimeSpan.zero
+    private(set) var standstills: [(end: MonotonicTime, length: TimeSpan)] = []
     private let wallError: Int64
 
     var isRunning = true
-    var frozenUntil: UInt64 = 0
+    var frozenUntil = MonotonicTime.zero
     var stalled: [(ClusterSimulation.Tag, () -> Void)] = []
     /// The process gives everything up and ends.
     var isLeaving = false
@@ -35,7 +35,7 @@ final class SimulatedProcess {
     // The part in the cluster.
     let core: ControlCore
     /// Until when no other process can own the partitions that are here.
-    var authority = MonotonicTime(nanoseconds: 0)
+    var authority = MonotonicTime.zero
     /// The version of the catalog that the process knows.
     var catalog = SimulatedCatalog()
     /// One for each database, the home first.
@@ -54,7 +54,7 @@ final class SimulatedProcess {
         clockOffset = .seconds(100_000) + world.roll(.seconds(100_000))
         wallError = Int64(world.roll(400)) - 200
         let slot = world.slots[index]
-        let mono = MonotonicTime(nanoseconds: world.now + clockOffset)
+        let mono = world.now + clockOffset
         let info = Ownership.NodeInfo(
             isShard: slot.isShard, isGateway: slot.isGateway, peer: slot.name, gossip: slot.name)
         var options = ControlOptions(
@@ -83,19 +83,19 @@ final class SimulatedProcess {
     /// The machine stands still from now on, and its monotonic clock with it.
     func stopClock() { standsSince = standsSince ?? world.now }
 
-    /// The machine goes on. Returns for how many nanoseconds it stood still.
-    func startClock() -> UInt64 {
-        guard let since = standsSince else { return 0 }
+    /// The machine goes on. Returns for how long it stood still.
+    func startClock() -> TimeSpan {
+        guard let since = standsSince else { return .zero }
         standsSince = nil
-        let length = world.now - since
+        let length = world.now.since(since)
         stoodStill += length
         standstills.append((world.now, length))
         return length
     }
 
-    /// For how many nanoseconds since `moment` the clock stood still, at most.
-    func stoodStill(since moment: UInt64) -> UInt64 {
-        standstills.reduce(0) { $1.end >= moment ? $0 + $1.length : $0 }
+    /// For how long since `moment` the clock stood still, at most.
+    func stoodStill(since moment: MonotonicTime) -> TimeSpan {
+        standstills.reduce(.zero) { $1.end >= moment ? $0 + $1.length : $0 }
     }
 
     /// The process's clocks, read now.
@@ -108,10 +108,10 @@ final class SimulatedProcess {
 
     /// The process's monotonic clock, read now.
     var monotonic: MonotonicTime {
-        MonotonicTime(nanoseconds: (standsSince ?? world.now) + clockOffset - stoodStill)
+        ((standsSince ?? world.now) + clockOffset).rewound(by: stoodStill)
     }
 
-    func delay(to time: MonotonicTime) -> UInt64 { time.since(monotonic) }
+    func delay(to time: MonotonicTime) -> TimeSpan { time.since(monotonic) }
 
     /// Calls `body` when the process's own clock shows the time; the clock may stand still meanwhile.
     func wake(at time: MonotonicTime, _ body: @escaping () -> Void) {

@@ -95,7 +95,7 @@ final class SimulatedPushService {
     }
 
     /// What a device has acknowledged must not be pushed (G2).
-    private func checkAcknowledged(_ message: UInt64, _ device: Int, before time: UInt64) {
+    private func checkAcknowledged(_ message: UInt64, _ device: Int, before time: MonotonicTime) {
         let delivery = world.history.deliveries.last { $0.device == device && $0.message == message }
         guard let position = delivery?.position else { return }
         let isAcknowledged = world.history.acknowledgements.contains {
@@ -126,17 +126,18 @@ final class SimulatedPushService {
     /// A message comes to the service.
     func receive(_ request: PushSend, from loop: SimulatedLoop) {
         // A message may wait in the sender for a while, and its device may acknowledge the message meanwhile.
-        let latest = world.now - min(world.now, PushBounds().waitMax + .seconds(1))
+        let latest = world.now.rewound(by: PushBounds().waitMax + .seconds(1))
         if let address = Address(request.job.transport) {
             let message = world.number(ofBody: request.job.event)
             checkAcknowledged(message, address.device, before: latest)
         }
-        let delay = world.chance(50) ? world.roll(.seconds(8)) : 2_000_000 + world.roll(60_000_000)
+        let delay: TimeSpan =
+            world.chance(50) ? world.roll(.seconds(8)) : .milliseconds(2) + world.roll(.milliseconds(60))
         world.after(delay, .network, process: loop.process) { [unowned self] in
             let outcome = self.outcome(request.job)
             if self.world.chance(self.isWell ? 0 : 10) { return self.world.count("pushes unanswered") }
             let answer = { loop.post(.pushed(request.number, outcome)) }
-            let way = 1_000_000 + self.world.roll(30_000_000)
+            let way = TimeSpan.milliseconds(1) + self.world.roll(.milliseconds(30))
             self.world.after(way, .network, process: loop.process, body: answer)
             if self.world.chance(20) {
                 self.world.after(way * 2, .network, process: loop.process, body: answer)

@@ -11,9 +11,9 @@ public final class GossipWorld {
         public var doubled: UInt64 = 0
         /// Of 1,000 datagrams, after how many an eavesdropper repeats one of 256 earlier ones.
         public var replayed: UInt64 = 0
-        /// Nanoseconds that a datagram is under way, at least and at most.
-        public var delayMin: UInt64 = 100_000
-        public var delayMax: UInt64 = 2_000_000
+        /// How long a datagram is under way, at least and at most.
+        public var delayMin: TimeSpan = .microseconds(100)
+        public var delayMax: TimeSpan = .milliseconds(2)
         public init() {}
     }
 
@@ -25,7 +25,7 @@ public final class GossipWorld {
 
     /// One node's view of another changed.
     public struct Change: Sendable {
-        public var time: UInt64
+        public var time: MonotonicTime
         public var observer: Int
         public var subject: String
         public var state: Membership.State
@@ -36,9 +36,9 @@ public final class GossipWorld {
         var machine: Membership
         var session: UInt64
         var isUp = true
-        var asleepUntil: UInt64 = 0
-        /// Milliseconds of each half second in which the node does not run.
-        var sleepsMilliseconds: UInt64 = 0
+        var asleepUntil = MonotonicTime.zero
+        /// The part of each half second in which the node does not run.
+        var sleeps = TimeSpan.zero
         var traffic = Traffic()
     }
 
@@ -49,12 +49,12 @@ public final class GossipWorld {
     }
 
     public var network = Network()
-    public private(set) var now: UInt64 = 1_000_000_000
+    public private(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
     public private(set) var changes: [Change] = []
     /// Whether `changes` and `isolations` are kept; deaths are counted in any case.
     public var keepsChanges = true
     public private(set) var deaths = 0
-    public private(set) var isolations: [(time: UInt64, node: Int, isAlone: Bool)] = []
+    public private(set) var isolations: [(time: MonotonicTime, node: Int, isAlone: Bool)] = []
     /// How often a process believed a datagram for a second time, and how many datagrams processes refused.
     public private(set) var takenTwice = 0
     public private(set) var refused = 0
@@ -86,7 +86,7 @@ public final class GossipWorld {
         lastSession += 1
         let machine = Membership(
             session: SessionID(lastSession), name: name, address: name, info: [], seed: random.next(),
-            options: options, now: MonotonicTime(nanoseconds: now))
+            options: options, now: now)
         let index: Int
         if let known = places[name] {
             index = known
@@ -98,7 +98,7 @@ public final class GossipWorld {
         }
         sessions[SessionID(lastSession)] = index
         feed(index, .seeds(seeds))
-        push(random.next(upperBound: UInt64(200_000_000)), .wake(node: index, session: lastSession))
+        push(random.next(upperBound: .milliseconds(200)), .wake(node: index, session: lastSession))
         return index
     }
 
@@ -119,10 +119,8 @@ public final class GossipWorld {
     public func incarnation(_ node: Int) -> UInt32 { nodes[node].machine.incarnation }
 
     public func leave(_ node: Int) { feed(node, .leave) }
-    public func sleep(_ node: Int, for length: UInt64) { nodes[node].asleepUntil = now + length }
-    public func slow(_ node: Int, sleeping milliseconds: UInt64) {
-        nodes[node].sleepsMilliseconds = milliseconds
-    }
+    public func sleep(_ node: Int, for length: TimeSpan) { nodes[node].asleepUntil = now + length }
+    public func slow(_ node: Int, sleeping length: TimeSpan) { nodes[node].sleeps = length }
     public func publish(_ fact: Membership.GossipEntry, at node: Int) { feed(node, .publish(fact)) }
     public func fact(_ key: UInt32, at node: Int) -> Membership.GossipEntry? { nodes[node].machine.fact(key) }
 
@@ -142,9 +140,9 @@ public final class GossipWorld {
 
     // MARK: Running
 
-    private func push(_ delay: UInt64, _ what: Happening) { queue.push(now + delay, what) }
+    private func push(_ delay: TimeSpan, _ what: Happening) { queue.push(now + delay, what) }
 
-    public func run(for length: UInt64) {
+    public func run(for length: TimeSpan) {
         let end = now + length
         while let time = queue.nextTime, time <= end, let (_, what) = queue.pop() {
             now = max(now, time)
@@ -179,18 +177,18 @@ public final class GossipWorld {
     }
 
     /// When the node runs again; now or earlier where it runs.
-    private func wakeTime(_ node: Int) -> UInt64 {
-        let sleep = nodes[node].sleepsMilliseconds
-        guard sleep > 0 else { return nodes[node].asleepUntil }
-        let phase = now % .milliseconds(500)
-        let awake = phase < .milliseconds(sleep) ? now - phase + .milliseconds(sleep) : now
+    private func wakeTime(_ node: Int) -> MonotonicTime {
+        let sleep = nodes[node].sleeps
+        guard sleep > .zero else { return nodes[node].asleepUntil }
+        let phase = now.since(.zero) % .milliseconds(500)
+        let awake = phase < sleep ? now.rewound(by: phase) + sleep : now
         return max(nodes[node].asleepUntil, awake)
     }
 
     private func feed(_ node: Int, _ event: Membership.Event) {
         guard nodes[node].isUp else { return }
         var effects: [Membership.Effect] = []
-        nodes[node].machine.handle(event, now: MonotonicTime(nanoseconds: now), into: &effects)
+        nodes[node].machine.handle(event, now: now, into: &effects)
         for effect in effects { carryOut(effect, node) }
     }
 
@@ -215,7 +213,7 @@ public final class GossipWorld {
         case .refused: refused += 1
         case .malformed(let why): preconditionFailure("a packet of this program makes no sense: \(why)")
         case .wake(let at):
-            queue.push(max(now, at.nanoseconds), .wake(node: node, session: nodes[node].session))
+            queue.push(max(now, at), .wake(node: node, session: nodes[node].session))
         }
     }
 
@@ -236,7 +234,7 @@ public final class GossipWorld {
         }
     }
 
-    private func delay() -> UInt64 {
-        network.delayMin + random.next(upperBound: max(1, network.delayMax - network.delayMin))
+    private func delay() -> TimeSpan {
+        network.delayMin + random.next(upperBound: max(.nanoseconds(1), network.delayMax - network.delayMin))
     }
 }

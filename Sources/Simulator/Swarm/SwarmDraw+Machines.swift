@@ -6,7 +6,7 @@ import Partitions
 
 extension SwarmDraw {
     typealias Bound = WritableKeyPath<Options, Int> & Sendable
-    typealias Length = WritableKeyPath<Options, UInt64> & Sendable
+    typealias Length = WritableKeyPath<Options, TimeSpan> & Sendable
 
     /// Half of the bounds stay at their defaults, so that a run meets each small one by itself. Most of the
     /// others are small, because no run meets a large one; some lie anywhere between.
@@ -18,7 +18,7 @@ extension SwarmDraw {
 
     /// A time, in milliseconds.
     private mutating func draw(_ name: String, _ key: any Length, from: UInt64) {
-        let plain = Options(seed: 0)[keyPath: key] / 1_000_000
+        let plain = Options(seed: 0)[keyPath: key].milliseconds
         let short = magnitude(from, plain)
         add(name, plain, value: roll(2) == 0 ? short : plain) { $0[keyPath: key] = .milliseconds($1) }
     }

@@ -18,7 +18,7 @@ extension SwarmDraw {
         let pushes = PushBounds()
         bound("pushes-at-once", partition.pushesAtOnce) { $0.partition.pushesAtOnce = $1 }
         bound("push-looks", partition.pushLooksAtOnce) { $0.partition.pushLooksAtOnce = $1 }
-        bound("push-grace-ms", Int(partition.pushGrace / 1_000_000)) {
+        bound("push-grace-ms", Int(partition.pushGrace.milliseconds)) {
             $0.partition.pushGrace = .milliseconds(UInt64($1))
         }
         bound("origin-at-once", pushes.atOnce) { $0.pushes.atOnce = $1 }

@@ -38,8 +38,8 @@ extension SwarmDraw {
         bound("snapshot-part-bytes", UInt64(plain.snapshotPartBytes), from: 20, to: 20_000) {
             $0.partition.snapshotPartBytes = Int($1)
         }
-        bound("snapshot-pause-us", plain.snapshotPause / 1000, from: 0, to: 100_000) {
-            $0.partition.snapshotPause = $1 * 1000
+        bound("snapshot-pause-us", plain.snapshotPause.microseconds, from: 0, to: 100_000) {
+            $0.partition.snapshotPause = .microseconds($1)
         }
         bound("bodies-at-once", UInt64(plain.bodiesAtOnce), from: 1, to: 64) {
             $0.partition.bodiesAtOnce = Int($1)
@@ -50,10 +50,10 @@ extension SwarmDraw {
         bound("repair-slice", UInt64(plain.repairSliceMembers), from: 1, to: 64) {
             $0.partition.repairSliceMembers = Int($1)
         }
-        bound("repair-interval-ms", plain.repairInterval / 1_000_000, from: 1) {
+        bound("repair-interval-ms", plain.repairInterval.milliseconds, from: 1) {
             $0.partition.repairInterval = .milliseconds($1)
         }
-        bound("listeners-return-ms", plain.listenersReturn / 1_000_000, from: 2000, to: 20_000) {
+        bound("listeners-return-ms", plain.listenersReturn.milliseconds, from: 2000, to: 20_000) {
             $0.partition.listenersReturn = .milliseconds($1)
         }
         bound("device-days", UInt64(plain.deviceDaysMax), from: 30) {
@@ -118,35 +118,35 @@ extension SwarmDraw {
     /// The lengths of quotas.
     private mutating func drawLeases() {
         let plain = QuotaBounds()
-        bound("quota-lease-ms", plain.lease / 1_000_000, from: 5, to: 500) {
+        bound("quota-lease-ms", plain.lease.milliseconds, from: 5, to: 500) {
             $0.quotas.lease = .milliseconds($1)
         }
         // In thousandths of a lease.
         bound("quota-cover", plain.leaseCover * 1000 / plain.lease, from: 1, to: 1000) {
-            $0.quotas.leaseCover = max(1, $0.quotas.lease / 1000 * $1)
+            $0.quotas.leaseCover = max(.nanoseconds(1), $0.quotas.lease / 1000 * $1)
         }
         // Beyond the length of a lease.
-        bound("quota-share-ms", (plain.share - plain.lease) / 1_000_000, from: 0, to: 3000) {
+        bound("quota-share-ms", (plain.share - plain.lease).milliseconds, from: 0, to: 3000) {
             $0.quotas.share = $0.quotas.lease + .milliseconds($1)
         }
-        bound("quota-inflow-ms", plain.inflow / 1_000_000, from: 0, to: 500) {
+        bound("quota-inflow-ms", plain.inflow.milliseconds, from: 0, to: 500) {
             $0.quotas.inflow = .milliseconds($1)
         }
-        bound("quota-retry-us", plain.retryMin / 1000, from: 100, to: 50_000) {
-            $0.quotas.retryMin = $1 * 1000
+        bound("quota-retry-us", plain.retryMin.microseconds, from: 100, to: 50_000) {
+            $0.quotas.retryMin = .microseconds($1)
         }
         // Beyond the earliest retry.
-        bound("quota-retry-span-ms", (plain.retryMax - plain.retryMin) / 1_000_000, from: 0, to: 500) {
+        bound("quota-retry-span-ms", (plain.retryMax - plain.retryMin).milliseconds, from: 0, to: 500) {
             $0.quotas.retryMax = $0.quotas.retryMin + .milliseconds($1)
         }
-        bound("quota-tick-ms", plain.tick / 1_000_000, from: 1, to: 200) {
+        bound("quota-tick-ms", plain.tick.milliseconds, from: 1, to: 200) {
             $0.quotas.tick = .milliseconds($1)
         }
-        bound("quota-patience-ms", plain.patience / 1_000_000, from: 1, to: 500) {
+        bound("quota-patience-ms", plain.patience.milliseconds, from: 1, to: 500) {
             $0.quotas.patience = .milliseconds($1)
         }
         // Beyond the patience of a spender that has a share.
-        let span = (plain.patienceWithoutShare - plain.patience) / 1_000_000
+        let span = (plain.patienceWithoutShare - plain.patience).milliseconds
         bound("shareless-ms", span, from: 500, to: 10_000) {
             $0.quotas.patienceWithoutShare = $0.quotas.patience + .milliseconds($1)
         }
@@ -154,7 +154,7 @@ extension SwarmDraw {
 
     private mutating func drawOwnership() {
         let plain = Ownership.Options()
-        bound("poll-ms", plain.pollInterval / 1_000_000, from: 200, to: 1000) {
+        bound("poll-ms", plain.pollInterval.milliseconds, from: 200, to: 1000) {
             $0.ownership.pollInterval = .milliseconds($1)
         }
         // In polls. Commits may differ by `writeMax`, and a lease is longer than that.
@@ -163,21 +163,21 @@ extension SwarmDraw {
             $0.ownership.lease = max($0.ownership.pollInterval * $1, slow)
         }
         bound("leases-alone", plain.leasesAlone, from: 2, to: 4) { $0.ownership.leasesAlone = $1 }
-        bound("stability-ms", plain.stability / 1_000_000, from: 0, to: 6000) {
+        bound("stability-ms", plain.stability.milliseconds, from: 0, to: 6000) {
             $0.ownership.stability = .milliseconds($1)
         }
         bound("takes-at-once", UInt64(plain.takesAtOnce), from: 1) { $0.ownership.takesAtOnce = Int($1) }
         bound("releases-at-once", UInt64(plain.releasesAtOnce), from: 1) {
             $0.ownership.releasesAtOnce = Int($1)
         }
-        bound("following-ms", plain.followingMax / 1_000_000, from: 1, to: 6000) {
+        bound("following-ms", plain.followingMax.milliseconds, from: 1, to: 6000) {
             $0.ownership.followingMax = .milliseconds($1)
         }
         bound("follows-at-once", UInt64(plain.followsAtOnce), from: 1) {
             $0.ownership.followsAtOnce = Int($1)
         }
         // Beyond the time for which the partition's owner waits for the heir.
-        let kept = (plain.followedFor - plain.followingMax) / 1_000_000
+        let kept = (plain.followedFor - plain.followingMax).milliseconds
         bound("followed-ms", kept, from: 0) {
             $0.ownership.followedFor = $0.ownership.followingMax + .milliseconds($1)
         }
@@ -187,7 +187,7 @@ extension SwarmDraw {
 
     private mutating func drawMembership() {
         let plain = Membership.Options()
-        bound("probe-ms", plain.probeInterval / 1_000_000, from: 50, to: 1000) {
+        bound("probe-ms", plain.probeInterval.milliseconds, from: 50, to: 1000) {
             $0.membership.probeInterval = .milliseconds($1)
         }
         // In thousandths of the time between two probes.
@@ -196,25 +196,25 @@ extension SwarmDraw {
         }
         bound("helpers", UInt64(plain.relays), from: 0, to: 6) { $0.membership.relays = Int($1) }
         // Beyond the time between two probes.
-        let suspicion = (plain.suspicionMin - plain.probeInterval) / 1_000_000
+        let suspicion = (plain.suspicionMin - plain.probeInterval).milliseconds
         bound("suspicion-ms", suspicion, from: 0, to: 3000) {
             $0.membership.suspicionMin = $0.membership.probeInterval + .milliseconds($1)
         }
-        let alone = (plain.suspicionMax - plain.suspicionMin) / 1_000_000
+        let alone = (plain.suspicionMax - plain.suspicionMin).milliseconds
         bound("suspicion-alone-ms", alone, from: 0, to: 8000) {
             $0.membership.suspicionMax = $0.membership.suspicionMin + .milliseconds($1)
         }
         bound("confirmations", UInt64(plain.confirmations), from: 0, to: 6) {
             $0.membership.confirmations = Int($1)
         }
-        let isolation = (plain.isolation - 2 * plain.probeInterval) / 1_000_000
+        let isolation = (plain.isolation - 2 * plain.probeInterval).milliseconds
         bound("isolation-ms", isolation, from: 200, to: 5000) {
             $0.membership.isolation = 2 * $0.membership.probeInterval + .milliseconds($1)
         }
-        bound("healing-ms", plain.healingInterval / 1_000_000, from: 50, to: 5000) {
+        bound("healing-ms", plain.healingInterval.milliseconds, from: 50, to: 5000) {
             $0.membership.healingInterval = .milliseconds($1)
         }
-        bound("sync-ms", plain.syncInterval / 1_000_000, from: 500) {
+        bound("sync-ms", plain.syncInterval.milliseconds, from: 500) {
             $0.membership.syncInterval = .milliseconds($1)
         }
         bound("tellings", UInt64(plain.tellingsFactor), from: 1, to: 6) {
@@ -229,7 +229,7 @@ extension SwarmDraw {
             $0.membership.packetBytesMax = Int($1)
         }
         bound("sync-bytes", UInt64(plain.syncBytesMax), from: 8192) { $0.membership.syncBytesMax = Int($1) }
-        bound("dead-for-ms", plain.memoryOfTheDead / 1_000_000, from: 1000) {
+        bound("dead-for-ms", plain.memoryOfTheDead.milliseconds, from: 1000) {
             $0.membership.memoryOfTheDead = .milliseconds($1)
         }
         bound("members-max", UInt64(plain.membersMax), from: 32) { $0.membership.membersMax = Int($1) }
@@ -239,11 +239,11 @@ extension SwarmDraw {
             $0.membership.seedQuestionsMax = Int($1)
         }
         bound("health-max", UInt64(plain.healthMax), from: 0) { $0.membership.healthMax = Int($1) }
-        bound("doubts-ms", plain.doubtsMin / 1_000_000, from: 100) {
+        bound("doubts-ms", plain.doubtsMin.milliseconds, from: 100) {
             $0.membership.doubtsMin = .milliseconds($1)
         }
         // Beyond the first doubt's length.
-        bound("doubts-beyond-ms", (plain.doubtsMax - plain.doubtsMin) / 1_000_000, from: 0) {
+        bound("doubts-beyond-ms", (plain.doubtsMax - plain.doubtsMin).milliseconds, from: 0) {
             $0.membership.doubtsMax = $0.membership.doubtsMin + .milliseconds($1)
         }
     }

@@ -177,7 +177,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         add("stalls", 0, value: rate()) { $0.stallPerMille = $1 }
         add("stall-ms", 1500, value: magnitude(10, 5000)) { $0.stallMax = .milliseconds($1) }
         add("write-ms", 5, value: [1, 5, 5, 50, 400][Int(roll(5))]) { $0.writeMax = .milliseconds($1) }
-        add("latency-us", 450, value: magnitude(10, 100_000)) { $0.latencyMax = $1 * 1000 }
+        add("latency-us", 450, value: magnitude(10, 100_000)) { $0.latencyMax = .microseconds($1) }
         add("lost-datagrams", 0, value: rate() / 2) { $0.lostDatagramsPerMille = $1 }
         add("failed-calls", 0, value: rate() / 2) { $0.failedPerMille = $1 }
         add("full-streams", 0, value: rate() / 2) { $0.fullPerMille = $1 }
@@ -185,7 +185,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
 
     private mutating func drawClocks() {
         add("leap-ms", 200, value: roll(2) == 0 ? magnitude(200, 40 * 365 * 86_400_000) : 200) {
-            $0.leapMax = $1
+            $0.leapMax = .milliseconds($1)
         }
         add("drift-per-mille", 0, value: roll(4) == 0 ? even(1, 50) : 0) { $0.driftPerMille = $1 }
     }

@@ -78,12 +78,16 @@ struct Project: ParsableCommand {
         var fanouts: Int?
         @Option(parsing: .unconditional, help: "Devices that the project may have.")
         var devices: Int?
+        @Option(
+            parsing: .unconditional,
+            help: "Names of topics of the project in one event loop; long names count more than once.")
+        var topics: Int?
 
         func validate() throws {
             for (name, value) in [
                 ("sends-per-minute", sendsPerMinute), ("subscriptions-per-second", subscriptionsPerSecond),
                 ("registrations-per-second", registrationsPerSecond), ("fanouts", fanouts),
-                ("devices", devices),
+                ("devices", devices), ("topics", topics),
             ] {
                 guard value ?? 0 >= 0 else {
                     throw ValidationError("--\(name) must be at least 0, not \(value ?? 0).")
@@ -94,6 +98,7 @@ struct Project: ParsableCommand {
         func run() throws {
             var changes: [String: Any] = [:]
             changes["devices"] = devices
+            changes["topics"] = topics
             changes["sendsPerMinute"] = sendsPerMinute
             changes["subscriptionsPerSecond"] = subscriptionsPerSecond
             changes["registrationsPerSecond"] = registrationsPerSecond

@@ -37,6 +37,8 @@ struct Server: AsyncParsableCommand {
     var connections: Int?
     @Option(help: "Connections of one address, 0 for no bound; by default a quarter of all.")
     var connectionsPerAddress: Int?
+    @Option(help: "New connections a second of one address, 500 by default; 0 for no bound.")
+    var connectionsPerAddressSecond: Int?
     @Option(help: "A proxy whose X-Forwarded-For counts, ADDRESS[/BITS]; may be repeated.")
     var proxy: [String] = []
     @Option(help: "Registrations a minute with an app's key from one address, 600 by default; 0: no bound.")

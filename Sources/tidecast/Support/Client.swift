@@ -146,7 +146,14 @@ struct Client {
         if !bytes.isEmpty { head.headers.add(name: "content-type", value: "application/json") }
         // The version of the /admin API that this command speaks.
         if path.hasPrefix("/admin/") { head.headers.add(name: "tidecast-admin", value: "1") }
-        if let token { head.headers.add(name: "authorization", value: "Bearer \(token)") }
+        if let token {
+            // A device key is an app's key, never a bearer.
+            if token.hasPrefix("Atck_") || token.hasPrefix("tck_") {
+                head.headers.add(name: "x-goog-api-key", value: token)
+            } else {
+                head.headers.add(name: "authorization", value: "Bearer \(token)")
+            }
+        }
         for (name, value) in headers { head.headers.replaceOrAdd(name: name, value: value) }
         let group = MultiThreadedEventLoopGroup.singleton
         let done = group.any().makePromise(of: Response.self)

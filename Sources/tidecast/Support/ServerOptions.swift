@@ -82,7 +82,7 @@ struct ServerOptions: ParsableArguments {
                 throw ClientError(
                     "\(folder) does not exist; only `server` and `project create` make a data folder")
             }
-            try OwnServer.start(folder)
+            try ServerOptions.startOwnServer(folder)
         }
         return Client(place: .socket(path: socket), token: nil)
     }
@@ -105,6 +105,17 @@ struct ServerOptions: ParsableArguments {
             token = page["nextPageToken"] as? String ?? ""
         } while !token.isEmpty
         return all
+    }
+
+    private static func startOwnServer(_ folder: String) throws {
+        do {
+            try OwnServer.start(folder)
+        } catch {
+            guard let process = Node.process(using: folder) else { throw error }
+            throw ClientError(
+                "the server of \(folder) (pid \(process)) is starting or ending, and takes no commands now:"
+                    + " try again in a moment")
+        }
     }
 
     /// Whether a server runs in the folder of this socket. Throws where this user may not ask the server.

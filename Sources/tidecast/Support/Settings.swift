@@ -20,7 +20,8 @@ struct Settings {
         "allowSharedPeerCert",
         "furtherCert", "furtherKey",
         "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
-        "connectionsPerAddress", "proxy", "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
+        "connectionsPerAddress", "connectionsPerAddressSecond", "proxy",
+        "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
         "addressChangesPerMinute",
         "addressBadAssertionsPerMinute", "secretsKey", "secretsKeyFile", "looseModes",
     ]
@@ -155,6 +156,15 @@ struct Settings {
             try await config.int(flags.connectionsPerAddress, "connectionsPerAddress")
         guard configuration.connectionsPerAddressMax ?? 0 >= 0 else {
             throw ValidationError("--connections-per-address must not be negative; 0 means no bound.")
+        }
+        configuration.connectionsPerAddressSecond =
+            try await config.int(flags.connectionsPerAddressSecond, "connectionsPerAddressSecond")
+        guard
+            (0...NodeConfiguration.connectionsPerSecondMax).contains(
+                configuration.connectionsPerAddressSecond ?? 0)
+        else {
+            throw ValidationError(
+                "--connections-per-address-second must be from 0 to 1000000; 0 means no bound.")
         }
         configuration.clientLimits = try await clientLimits(flags, config)
     }
