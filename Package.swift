@@ -47,6 +47,7 @@ let ground: [Target] = [
     .system("COpenSSL", pkgConfig: "openssl", apt: "libssl-dev"),
     .system("CLZ4", pkgConfig: "liblz4", apt: "liblz4-dev"),
     .system("CXXHash", pkgConfig: "libxxhash", apt: "libxxhash-dev"),
+    .system("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
     .system("CRoaring", apt: "libroaring-dev"),
     .system("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
     .system("CPQ", pkgConfig: "libpq", apt: "libpq-dev"),
@@ -60,7 +61,7 @@ let ground: [Target] = [
 let model: [Target] = [
     .floor("Model", settings: simulated),
     .floor("Bytes", on: ["CLZ4", "CXXHash"], settings: simulated),
-    .floor("HTTPMessages"),
+    .floor("HTTPMessages", on: ["CZlib"]),
     .floor("RegistrationIDs", on: ["Model", "COpenSSL"]),
     .floor("PushMessages", on: ["Model", "COpenSSL", "CSimdjson"]),
 ]
@@ -243,7 +244,7 @@ let tests: [Target] = [
         of: "FCMAPI",
         with: [
             "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Credentials", "Partitions",
-            "Routing", "Quotas",
+            "Routing", "Quotas", "CZlib",
         ]),
     .tests(of: "TLS", with: ["COpenSSL"]),
     .tests(of: "Listener", with: ["Model", "HTTPMessages"]),

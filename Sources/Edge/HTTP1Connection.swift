@@ -81,7 +81,9 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             waiting = request
             // NIO's pipelining handler passes one request at a time, so there is nothing to pause.
             isHandling = true
-            _ = loop.received(responder, bodyBytes: request.body.count)
+            _ = loop.received(
+                responder, bodyBytes: request.body.count, unpacking: loop.unpacking(of: request) { self.peer }
+            )
             isHandling = false
             writeHeld()
         }

@@ -94,6 +94,8 @@ public struct ResponseForm: Sendable {
         case relation
         case deviceChange
         case classic(token: String)
+        /// The text that is the answer to `POST /register`.
+        case appToken([UInt8])
         case register
         case installation
         case endInstallation

@@ -5,20 +5,29 @@ public struct Envelope: Hashable, Sendable {
     public var event: [UInt8]
     /// The first present of android `collapse_key`, `apns-collapse-id`, webpush `Topic`; empty for none.
     public var collapseKey: [UInt8]
-    /// When the message was sent; from `sent + ttl` on it goes to nobody.
+    /// When the message was sent; from `sent` and the time to live on, a way takes it to nobody.
     public var sent: WallTime
-    /// Whole seconds, 0...2,419,200. 0 is now or never: only for devices that listen at the moment of the
-    /// send.
-    public var ttlSeconds: UInt32
+    public var times: TimesToLive
 
-    public init(id: MessageID, event: [UInt8], collapseKey: [UInt8] = [], sent: WallTime, ttlSeconds: UInt32)
-    {
+    public init(
+        id: MessageID, event: [UInt8], collapseKey: [UInt8] = [], sent: WallTime, times: TimesToLive
+    ) {
         self.id = id
         self.event = event
         self.collapseKey = collapseKey
         self.sent = sent
-        self.ttlSeconds = ttlSeconds
+        self.times = times
     }
 
-    public var expires: WallTime { WallTime(milliseconds: sent.milliseconds + Int64(ttlSeconds) * 1000) }
+    /// With the same time to live on each way.
+    public init(id: MessageID, event: [UInt8], collapseKey: [UInt8] = [], sent: WallTime, ttlSeconds: UInt32)
+    {
+        self.init(
+            id: id, event: event, collapseKey: collapseKey, sent: sent, times: TimesToLive(ttlSeconds))
+    }
+
+    /// When the message ends that may wait this many seconds.
+    public func end(_ seconds: UInt32) -> WallTime {
+        WallTime(milliseconds: sent.milliseconds + Int64(seconds) * 1000)
+    }
 }

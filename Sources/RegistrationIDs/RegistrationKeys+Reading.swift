@@ -97,16 +97,23 @@ struct IDForm {
 
     /// `nil` where the text is neither a FID nor a token.
     init?(_ text: UnsafeBufferPointer<UInt8>) {
-        guard text.count == RegistrationKeys.fidLength || text.count == RegistrationKeys.tokenLength,
+        guard
+            text.count == RegistrationKeys.fidLength || text.count == RegistrationKeys.tokenLength
+                || text.count == RegistrationKeys.boundTokenLength,
             let id = RegistrationKeys.read132(text), id.head == 0b0111
         else { return nil }
         (high, low) = (id.high, id.low)
-        guard text.count == RegistrationKeys.tokenLength else { return }
+        guard text.count > RegistrationKeys.fidLength else { return }
         let start = RegistrationKeys.fidLength + 1
         guard text[start - 1] == UInt8(ascii: ":"), let proof = RegistrationKeys.read132(text, from: start),
             proof.head == 0
         else { return nil }
         suffix = DeviceMAC(high: proof.high, low: proof.low)
+        // The binding of a bound token addresses nothing: only its form counts here.
+        guard text.count == RegistrationKeys.boundTokenLength else { return }
+        guard let binding = RegistrationKeys.read132(text, from: RegistrationKeys.tokenLength),
+            binding.head == RegistrationKeys.boundHead
+        else { return nil }
     }
 }
 

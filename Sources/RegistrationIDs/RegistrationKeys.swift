@@ -35,8 +35,8 @@ public enum RegistrationError: Error, Hashable, Sendable {
 ///
 /// A FID is 22 base64url characters, 132 bits: four fixed bits and one AES-128 block that holds partition (12
 /// bits), index (28), project (24), nonce (24) and 40 zeros. A token is a FID, a colon and 22 characters made
-/// from the device's secret. A credential is made from the same secret for another use, so that a token tells
-/// nothing of the credential.
+/// from the device's secret; 22 more may bind it to a login. A credential is made from the same secret for
+/// another use, so that a token tells nothing of the credential.
 ///
 /// Confined to one loop: it reuses its cipher contexts.
 public final class RegistrationKeys {
@@ -49,11 +49,13 @@ public final class RegistrationKeys {
         let encipher: OpaquePointer
         let decipher: OpaquePointer
         let proofs: OpaquePointer
+        /// See `loginKey`.
+        let logins: [UInt8]
     }
     /// The newest first, because most ids were made under it.
     private(set) var keys: [Key]
     /// The key under which new ids are made.
-    private var newest: Key
+    private(set) var newest: Key
     /// Memory in which a batch is deciphered; kept, so that the next batch needs no more.
     var scratch = BatchScratch()
 
@@ -97,7 +99,7 @@ public final class RegistrationKeys {
         let ids = Array(key.material[0..<16])
         return Key(
             key: key, encipher: context(ids, encrypt: 1), decipher: context(ids, encrypt: 0),
-            proofs: context(Array(key.material[16..<32]), encrypt: 1))
+            proofs: context(Array(key.material[16..<32]), encrypt: 1), logins: loginKey(key.material))
     }
 
     deinit {
@@ -188,7 +190,7 @@ public final class RegistrationKeys {
     // MARK: 132 bits
 
     /// Writes 132 bits as 22 characters: 4 bits of head, then 128.
-    private static func append132(_ head: UInt8, _ high: UInt64, low: UInt64, to out: inout [UInt8]) {
+    static func append132(_ head: UInt8, _ high: UInt64, low: UInt64, to out: inout [UInt8]) {
         out.append(Base64URL.character(head << 2 | UInt8(high >> 62)))
         var rest = (high << 2 | low >> 62, low << 2)
         for _ in 0..<21 {

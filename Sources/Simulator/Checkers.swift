@@ -52,6 +52,11 @@ public struct Checkers {
         public var waitingBytesMax = PartitionOptions(partitionCount: 1).waitingBytesMax
         /// Devices that push services reach alone. Nobody tells them of messages that were dropped.
         public var isSilent: (Int) -> Bool = { _ in false }
+        /// Devices that may have an address at the push service: their streams go on with a message as long as
+        /// the service would.
+        public var isPushed: (Int) -> Bool = { _ in false }
+        /// Whether a device has surely had an address from this time on.
+        public var hasAddress: (_ device: Int, _ since: MonotonicTime) -> Bool = { _, _ in false }
         public init() {}
     }
 
@@ -128,14 +133,14 @@ public struct Checkers {
         for delivery in history.deliveries + history.pushes {
             got[delivery.device, default: []].insert(delivery.message)
         }
-        let keyed = Set(history.sends.filter { !$0.key.isEmpty || $0.expires != nil }.map(\.message))
         var found: [Violation] = []
-        for send in history.sends where !keyed.contains(send.message) {
+        for send in history.sends where send.key.isEmpty && !send.waits.isEmpty {
             guard case .ok(let at) = send.outcome else { continue }
             var until = at
             if case .butNot = send.target { until = at + Checkers.resolution }
             for device in history.final.keys where send.began >= history.told[device] ?? .zero {
                 guard entitled(device, send.target, from: send.began, to: until) == .yes else { continue }
+                guard waits(send, for: device) else { continue }
                 if rules.isSilent(device), mayBeDropped(device) { continue }
                 if !(got[device]?.contains(send.message) ?? false) {
                     found.append(
@@ -147,6 +152,13 @@ public struct Checkers {
             }
         }
         return found
+    }
+
+    /// Whether the message must still wait for the device when everything has settled.
+    private func waits(_ send: History.Send, for device: Int) -> Bool {
+        if send.waits == .everywhere { return true }
+        if send.waits == .onStreams { return !rules.isSilent(device) }
+        return rules.hasAddress(device, send.began)
     }
 
     /// Whether so much was sent that messages for the device may have been dropped.
@@ -199,19 +211,28 @@ public struct Checkers {
         return found
     }
 
-    /// G2: no message comes after its time to live.
+    /// G2: no message comes after its time to live on the way on which it comes.
     func notLate() -> [Violation] {
-        var expiries: [UInt64: MonotonicTime] = [:]
-        for send in history.sends { expiries[send.message] = send.expires }
+        let sends = Dictionary(history.sends.map { ($0.message, $0) }) { first, _ in first }
         var found: [Violation] = []
-        for delivery in history.deliveries + history.pushes {
-            guard let expires = expiries[delivery.message], delivery.at > expires + rules.underWay else {
-                continue
-            }
+        func check(_ delivery: History.Delivery, _ end: MonotonicTime?, _ way: String) {
+            guard let end, delivery.at > end + rules.underWay else { return }
             found.append(
                 Violation(
                     guarantee: "G2",
-                    description: "message \(delivery.message) came to device \(delivery.device) too late"))
+                    description:
+                        "message \(delivery.message) came to device \(delivery.device) too late\(way)"))
+        }
+        for delivery in history.deliveries {
+            let send = sends[delivery.message]
+            var end = send?.expires
+            if rules.isPushed(delivery.device), let stream = end {
+                end = send?.pushExpires.map { max($0, stream) }
+            }
+            check(delivery, end, "")
+        }
+        for push in history.pushes {
+            check(push, sends[push.message]?.pushExpires, " at its push service")
         }
         return found
     }

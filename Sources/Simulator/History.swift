@@ -28,13 +28,24 @@ public struct History: Sendable {
         public var message: UInt64
         public var target: Target
         public var key: String
-        /// When the message's time to live is over, where that is within the run.
+        /// When the message ends on streams, where that is within the run.
         public var expires: MonotonicTime?
+        /// When the message ends at the push service, where that is within the run.
+        public var pushExpires: MonotonicTime?
+        /// Whether the message waits on streams, and at the push service, for as long as the run.
+        public var waits: Waits = .everywhere
         public var began: MonotonicTime
         public var outcome: Outcome
         /// Bytes of the message's body.
         public var bytes = 0
         public var project = 1
+    }
+    public struct Waits: OptionSet, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+        public static let onStreams = Waits(rawValue: 1)
+        public static let atServices = Waits(rawValue: 2)
+        public static let everywhere: Waits = [.onStreams, .atServices]
     }
     public struct Delivery: Sendable {
         public var device: Int

@@ -31,7 +31,7 @@ enum Targets {
     static func run(_ input: UnsafeBufferPointer<UInt8>) {
         guard let choice = input.first else { return }
         let bytes = Array(input.dropFirst())
-        switch choice % 13 {
+        switch choice % 14 {
         case 0: route(.post, "/v1/projects/p/messages:send", body: bytes)
         case 1: _ = try? Condition.parse(bytes)
         case 2: _ = api.keys.decipher(bytes)
@@ -49,8 +49,20 @@ enum Targets {
         case 9: _ = Ownership.NodeInfo(decoding: bytes)
         case 10: FuzzedSession.run(bytes)
         case 11: FuzzedFrames.run(bytes)
-        default: FuzzedPush.run(bytes)
+        case 12: FuzzedPush.run(bytes)
+        default: gzip(bytes)
         }
+    }
+
+    /// A body that says that it is gzip: alone, with a bound that the first byte chooses, and over the API.
+    private static func gzip(_ bytes: [UInt8]) {
+        let bound = Int(bytes.first ?? 0) << 4
+        let packed = Array(bytes.dropFirst())
+        if let content = try? Gzip.unpack(packed, bytesMax: bound) {
+            precondition(content.count <= bound, "more was unpacked than the bound allows")
+        }
+        route(.post, "/v1/projects/p/messages:send", body: packed, coding: "gzip")
+        route(.post, "/iid/register", body: packed, coding: "gzip")
     }
 
     /// The payload of a frame. `run` gives it plain and unpacked.
@@ -78,8 +90,11 @@ enum Targets {
         machine.handle(.woke, now: now.advanced(by: .seconds(9)), into: &effects)
     }
 
-    private static func route(_ method: HTTPMethod, _ path: String, body: [UInt8]) {
+    private static func route(
+        _ method: HTTPMethod, _ path: String, body: [UInt8], coding: String? = nil
+    ) {
         var fields = HTTPFields()
+        if let coding { fields.append(name: "content-encoding".utf8, value: coding.utf8) }
         fields.append(name: "authorization".utf8, value: "Bearer owner".utf8)
         let request = HTTPRequest(method: method, target: Array(path.utf8), fields: fields, body: body)
         let action = api.route(

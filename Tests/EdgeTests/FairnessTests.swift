@@ -152,4 +152,44 @@ struct FairnessTests {
         let refused = server.edge.counters.fairness.refused.load(ordering: .relaxed)
         #expect(refused == 120 - server.asked.count)
     }
+
+    /// Over both protocols (rule: bounds-before-work).
+    @Test("counts a body with a content coding as what it may become, and a plain one as it is")
+    func coded() throws {
+        // One refusal holds the share for good, and a line takes ten short bodies or no unpacked one.
+        let server = try RawServer(
+            configuration { ($0.refusal, $0.debt, $0.lineMax) = (.seconds(3600), .nanoseconds(1), 80 << 10) },
+            bodyMax: 32 << 10
+        ) { refuse($0, $1) }
+        defer { server.end() }
+        let first = try RawClient(port: server.port)
+        first.send(requests(1) { _ in "/paced" })
+        #expect(first.read { answers($0) == 1 })
+        let fairness = server.edge.counters.fairness
+        let plain = ["", "content-encoding: identity\r\n"]
+        let waiting = try plain.map { field in
+            let client = try RawClient(port: server.port)
+            client.send("POST /paced HTTP/1.1\r\nHost: x\r\n\(field)content-length: 4\r\n\r\nabcd")
+            return client
+        }
+        // A coding without a body is no work.
+        let empty = try RawClient(port: server.port)
+        empty.send("POST /paced HTTP/1.1\r\nHost: x\r\ncontent-encoding: gzip\r\ncontent-length: 0\r\n\r\n")
+        let packed = try RawClient(port: server.port)
+        packed.send(
+            "POST /paced HTTP/1.1\r\nHost: x\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\nabcd")
+        #expect(packed.read { $0.text.hasPrefix("HTTP/1.1 503") })
+        let new = try RawClient(port: server.port)
+        new.send(
+            Frames.preface
+                + Frames.headers(1, "POST", "/paced", isEnd: false, [("content-encoding", "gzip")])
+                + Frames.frame(0, flags: 1, stream: 1, Array("abcd".utf8)))
+        #expect(new.read { answers($0) == 1 })
+        // A refused request tells the counters what waits.
+        until { fairness.waiting.load(ordering: .relaxed) == 3 }
+        #expect(fairness.waiting.load(ordering: .relaxed) == 3)
+        #expect(fairness.refused.load(ordering: .relaxed) == 2)
+        #expect(server.asked.count == 1)
+        withExtendedLifetime((waiting, empty)) {}
+    }
 }

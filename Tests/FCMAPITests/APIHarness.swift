@@ -46,11 +46,18 @@ final class APIHarness {
         _ method: HTTPMethod = .post, _ path: String, _ body: String = "", bearer: String? = "tcb_secret",
         headers: [(String, String)] = []
     ) -> APIAction {
+        route(method, path, bytes: Array(body.utf8), bearer: bearer, headers: headers)
+    }
+
+    func route(
+        _ method: HTTPMethod = .post, _ path: String, bytes: [UInt8], bearer: String? = "tcb_secret",
+        headers: [(String, String)] = []
+    ) -> APIAction {
         var fields = HTTPFields()
         if let bearer { fields.append(name: "authorization".utf8, value: "Bearer \(bearer)".utf8) }
         for (name, value) in headers { fields.append(name: name.utf8, value: value.utf8) }
         let request = HTTPRequest(
-            method: method, target: Array(path.utf8), fields: fields, body: Array(body.utf8))
+            method: method, target: Array(path.utf8), fields: fields, body: bytes)
         return api.route(request, isAdmin: false, now: now, id: MessageID(time: 1, random: 2))
     }
 

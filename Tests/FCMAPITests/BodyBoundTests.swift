@@ -25,6 +25,7 @@ struct BodyBoundTests {
         "is said by its path",
         arguments: [
             (.post, "/token", 32_768), (.post, "/token?x=y", 32_768), (.post, "/iid/register", 32_768),
+            (.post, "/register", 4096), (.post, "/checkin", 4096),
             (.post, "/v1/projects/shop/messages:send", 65_536),
             (.post, "/v1/projects/shop/messages%3Asend", 65_536),
             (.post, "/v1/projects/shop/messages:send?alt=json", 65_536),

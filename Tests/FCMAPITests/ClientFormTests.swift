@@ -134,23 +134,6 @@ struct ClientFormTests {
         #expect(error(response).http == 400)
     }
 
-    @Test("a body in gzip is refused with a sentence that says so")
-    func gzip() {
-        let fields = [("content-encoding", "gzip"), ("access_token_auth", "true")]
-        for path in ["/v1/projects/shop/messages:send", "/iid/v1:batchAdd", "/token"] {
-            let response = harness.route(.post, path, "\u{1f}\u{8}\0\0", headers: fields).response
-            #expect(response?.status == 415, "\(path)")
-            #expect(response?.fields.contains { $0 == ("accept-encoding", "identity") } ?? false)
-            let text = String(decoding: response?.body ?? [], as: UTF8.self)
-            #expect(text.contains("The server takes no content coding, and the body has gzip."), "\(text)")
-        }
-        let plain = [("content-encoding", "identity")]
-        let body = #"{"message":{"topic":"a"}}"#
-        #expect(harness.route(.post, "/v1/projects/shop/messages:send", body, headers: plain).sent != nil)
-        let response = harness.route(.post, "/v1/projects/shop/messages:send", "{", headers: plain).response
-        #expect(error(response).http == 400)
-    }
-
     @Test(
         "numbers and truth values may be strings, as protobuf's JSON has them; devices read them as they are")
     func stringsForNumbers() throws {

@@ -43,7 +43,7 @@ struct HostileTests {
     func expiry(text: String, seconds: Int) {
         let send = harness.send("{\"topic\":\"a\",\"apns\":{\"headers\":{\"APNS-Expiration\":\"\(text)\"}}}")
             .sent
-        #expect(send?.message.ttlSeconds == UInt32(seconds))
+        #expect(send?.message.times.stream == UInt32(seconds))
     }
 
     @Test("more names than a message can hold are refused in the time that it takes to read them")

@@ -316,7 +316,7 @@ struct MessageRuleTests {
             (#""webpush":{"headers":{"ttl":"18446744073709551615"}}"#, 2_419_200),
             (#""android":{"ttl":"9s"},"webpush":{"headers":{"TTL":"15"}}"#, 9),
         ] {
-            #expect(send(rest).sent?.message.ttlSeconds == UInt32(seconds), "\(rest)")
+            #expect(send(rest).sent?.message.times.stream == UInt32(seconds), "\(rest)")
         }
     }
 

@@ -82,7 +82,7 @@ struct RandomRequestTests {
                 let event = send.message.event
                 let isJSON = (try? JSONSerialization.jsonObject(with: Data(event))) != nil
                 #expect(isJSON && !event.contains(0x0A), "seed \(seed), round \(round): \(body)")
-                #expect(send.message.ttlSeconds <= 2_419_200, "seed \(seed), round \(round): \(body)")
+                #expect(send.message.times.stream <= 2_419_200, "seed \(seed), round \(round): \(body)")
             } else {
                 let got = error(action.response)
                 #expect([400, 403, 404].contains(got.http), "seed \(seed), round \(round): \(body)")

@@ -131,7 +131,7 @@ struct SendTests {
         arguments: [("0s", 0), ("3.500000000s", 3), ("2419200s", 2_419_200)])
     func ttl(text: String, seconds: Int) {
         #expect(
-            harness.send("{\"topic\":\"a\",\"android\":{\"ttl\":\"\(text)\"}}").sent?.message.ttlSeconds
+            harness.send("{\"topic\":\"a\",\"android\":{\"ttl\":\"\(text)\"}}").sent?.message.times.stream
                 == UInt32(seconds))
     }
 

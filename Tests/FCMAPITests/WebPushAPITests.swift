@@ -37,6 +37,35 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         harness.api.directory.webPush[ProjectNumber(5)] = WebPushProject(settings)
     }
 
+    @Test("each platform's time to live is its own, and a stream has the first that is set")
+    func timesToLive() {
+        let most: UInt32 = 2_419_200
+        let (android, web) = (#""android":{"ttl":"9s"}"#, #""webpush":{"headers":{"TTL":"15"}}"#)
+        let now = harness.now.milliseconds / 1000
+        func apns(_ text: String) -> String { #""apns":{"headers":{"apns-expiration":"\#(text)"}}"# }
+        let rows: [(String, TimesToLive)] = [
+            (#""data":{}"#, TimesToLive(most)),
+            (android, TimesToLive(stream: 9, web: most, apns: most, fcm: 9)),
+            (web, TimesToLive(stream: 15, web: 15, apns: most, fcm: most)),
+            (apns("\(now + 60)"), TimesToLive(stream: 60, web: most, apns: 60, fcm: most)),
+            (apns("\(now + 9_000_000)"), TimesToLive(most)),
+            (apns("0"), TimesToLive(stream: 0, web: most, apns: 0, fcm: most)),
+            ("\(android),\(web)", TimesToLive(stream: 9, web: 15, apns: most, fcm: 9)),
+            (
+                "\(web),\(apns("\(now - 5)")),\(android)",
+                TimesToLive(stream: 9, web: 15, apns: 0, fcm: 9)
+            ),
+            (#""android":{"ttl":"0s"}"#, TimesToLive(stream: 0, web: most, apns: most, fcm: 0)),
+        ]
+        for (rest, times) in rows {
+            let message = "{\"topic\":\"a\",\(rest)}"
+            #expect(harness.send(message).sent?.message.times == times, "\(rest)")
+            // Where no push service can be, one time is enough, and former builds read it.
+            let plain = APIHarness().send(message).sent?.message.times
+            #expect(plain == TimesToLive(times.stream), "\(rest)")
+        }
+    }
+
     private func text(_ key: WebPushSettings.Key) -> String {
         String(decoding: Base64URL.encode(key.publicBytes), as: UTF8.self)
     }
@@ -63,10 +92,15 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         return "{\"web\":{\(members.joined(separator: ","))}}"
     }
 
+    /// The headers of a client that does not name the scheme of its auth token.
+    private var bare: [(String, String)] { signed.map { ($0.0, $0.1.replacing("FIS ", with: "")) } }
+
     private func address(
-        _ body: String, _ method: HTTPMethod = .post, _ path: String? = nil
+        _ body: String, _ method: HTTPMethod = .post, _ path: String? = nil,
+        headers: [(String, String)]? = nil
     ) throws -> WebAddress {
-        let action = harness.route(method, path ?? registrations, body, bearer: nil, headers: signed)
+        let action = harness.route(
+            method, path ?? registrations, body, bearer: nil, headers: headers ?? signed)
         guard case .operation(.setTransport(let asked, .backend, let transport), let form) = action else {
             Issue.record("the subscription was not taken: \(error(action.response))")
             throw APIError.unauthenticated
@@ -84,12 +118,23 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         #expect(taken.keyID == WebPushProject.keyID(newest.publicBytes))
         #expect(Base64URL.encode(taken.p256dh) == Array(p256dh.utf8))
         #expect(Base64URL.encode(taken.auth) == Array(auth.utf8))
-        // A former key goes on, and no key stands for the newest.
+        // A former key goes on, and of a client other than the SDK no key stands for the newest.
         let older = try address(block(["applicationPubKey": "\"\(text(former))\""]))
         #expect(older.keyID == WebPushProject.keyID(former.publicBytes))
-        #expect(try address(block(without: "applicationPubKey")).keyID == taken.keyID)
+        let asked = try address(block(without: "applicationPubKey"), headers: bare)
+        #expect(asked.keyID == taken.keyID)
         let path = "\(registrations)/\(harness.token())"
         #expect(try address(block(), .patch, path) == taken)
+    }
+
+    @Test("the SDK's subscription under Google's own key, which it does not name, gets the key to pass")
+    func defaultKey() {
+        for body in [block(without: "applicationPubKey"), block(["applicationPubKey": "null"])] {
+            let response = harness.route(.post, registrations, body, bearer: nil, headers: signed).response
+            #expect(error(response).http == 400 && error(response).field == "web.application_pub_key")
+            let said = object(response?.body ?? [])["error"] as? [String: Any]
+            #expect((said?["message"] as? String)?.hasSuffix("Pass vapidKey: \(text(newest))") == true)
+        }
     }
 
     @Test("fields may be in snake case, padded, and beside fields of newer SDKs")
@@ -207,7 +252,6 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         let answer = harness.api.render(.done, form)
         #expect(answer.status == 200 && answer.body == Array("{}".utf8))
         // Other SDKs name the token alone, and a backend ends the device.
-        let bare = signed.map { ($0.0, $0.1.replacing("FIS ", with: "")) }
         for action in [
             harness.route(.delete, path, bearer: nil, headers: bare),
             harness.route(.delete, path, headers: signed),

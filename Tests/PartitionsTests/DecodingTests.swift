@@ -212,7 +212,7 @@ struct DecodingTests {
         var reader = ByteReader(bytes)
         guard let fact = try? Fact.decode(from: &reader) else { return }
         #expect(!FactSamples.encoded(fact).isEmpty)
-        if case .accept(_, _, _, let message) = fact { _ = message.expires }
+        if case .accept(_, _, _, let message) = fact { _ = message.end(message.times.longest) }
     }
 
     private func tryState(_ bytes: [UInt8]) {

@@ -32,7 +32,7 @@ enum FactSamples {
 
     /// Facts without a large set, and the same facts with one.
     static var small: [Fact] {
-        facts(few) + [part(few), .gone([Position(1 << 50), Position(3)])] + transports
+        facts(few) + [part(few), .gone([Position(1 << 50), Position(3)])] + transports + withEnds
     }
     static var large: [Fact] { facts(many) + [part(many)] }
 
@@ -88,6 +88,36 @@ enum FactSamples {
                 at: WallTime(milliseconds: 1_800_000_000_000)),
             .endTransport(index: 300, .apns, generation: 1 << 40),
             .pushed([ReadUpTo(position: Position(77), devices: DeviceSet(300))]),
+        ]
+    }
+
+    /// A message that does not end everywhere at once.
+    static var severalEnds: Envelope {
+        var message = message
+        message.times = TimesToLive(stream: 0, web: 2_419_200, apns: 60, fcm: .max)
+        return message
+    }
+
+    private static var withEnds: [Fact] {
+        var reached = DeliveryDecision(disposition: .passing, position: Position(1 << 50))
+        reached.reach = [Transport.Kinds(.web), Transport.Kinds(.fcm)]
+        var refused = DeliveryDecision(disposition: .late, position: Position(1 << 51), exempt: few)
+        (refused.reach, refused.isReachRefused) = (.all, true)
+        let entry = OutboxEntry(
+            number: Sequence(500), predecessor: Sequence(499),
+            items: [
+                .message(project: project, severalEnds, few), .message(project: project, message, few),
+                .message(project: project, severalEnds, DeviceSet(1)),
+            ], fingerprint: 3)
+        let plain = DeliveryDecision(disposition: .stored, position: Position(2))
+        return [
+            .accept(key: nil, project: project, topic: topic, message: severalEnds),
+            .acceptCondition(key: nil, project: project, condition: condition, message: severalEnds),
+            .acceptDirect(key: nil, project: project, index: 12, message: severalEnds, decision: reached),
+            .receive(
+                from: PartitionID(17), history: History(.max), entry: entry,
+                decisions: [reached, plain, refused]),
+            .pushedOne(at: Position(1 << 50), index: 300),
         ]
     }
 

@@ -39,6 +39,29 @@ extension LawTests {
         }
     }
 
+    @Test("of attempts of now or never are seen to be broken")
+    func momentary() throws {
+        func message(_ event: [UInt8]) -> MomentaryPushes.Message {
+            MomentaryPushes.Message(
+                position: Position(1), record: Sequence(1), event: event, sent: WallTime(milliseconds: 0),
+                kinds: .all, kept: DeviceSet(), until: MonotonicTime(nanoseconds: .max))
+        }
+        try isSeen("more waits for now or never than may", options: { $0.momentaryMax = 1 }) {
+            partition, _ in
+            partition.pushes.momentary.add(message([1]), for: [1, 2], devicesMax: 9, bytesMax: 9)
+        }
+        try isSeen("more waits for now or never than may", options: { $0.momentaryBytesMax = 1 }) {
+            partition, _ in
+            partition.pushes.momentary.add(message([1, 2]), for: [1], devicesMax: 9, bytesMax: 9)
+        }
+        try isSeen("attempts of now or never are counted wrong") { partition, _ in
+            partition.pushes.momentary.waiting = 1
+        }
+        try isSeen("bytes of messages of now or never are counted wrong") { partition, _ in
+            partition.pushes.momentary.bytes = 1
+        }
+    }
+
     @Test("of the messages at the sender are seen to be broken")
     func pushes() throws {
         try isSeen("more messages are at the sender than may be", options: { $0.pushesAtOnce = 1 }) {

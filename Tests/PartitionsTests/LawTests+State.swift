@@ -44,7 +44,7 @@ extension LawTests {
             partition.state.log.append(
                 LogEntry(
                     position: Position(partition.state.log.last.rawValue + 1),
-                    expires: WallTime(milliseconds: 1_900_000_000_000),
+                    ends: .same(WallTime(milliseconds: 1_900_000_000_000)),
                     project: PartitionHarness.project.rawValue,
                     key: key, record: record, ordinal: 0, bytes: 1, targets: DeviceSet(index)))
             if withKeys { page.collapsible[place] += 1 } else { page.waiting[place] += 1 }
@@ -194,6 +194,10 @@ extension LawTests {
         }
         try isSeen("device 1 has an address of a record to come") { partition, _ in
             partition.state.transports[1] = [stored(.web, generation: partition.applied.rawValue + 2)]
+        }
+        try isSeen("the devices of a push service are not those that have its addresses") { partition, _ in
+            partition.state.transports[1] = [stored(.web)]
+            _ = partition.state.transports.devices[1].add(1)
         }
     }
 }

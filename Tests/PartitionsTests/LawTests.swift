@@ -209,7 +209,7 @@ struct LawTests {
             try block(partition).entries[0].body = nil
         }
         try isSeen("messages that expire in a minute are counted wrongly") { partition, _ in
-            try block(partition).entries[0].expires = WallTime(milliseconds: 0)
+            try block(partition).entries[0].ends = .same(WallTime(milliseconds: 0))
         }
         try isSeen("the messages of a collapse key are counted wrongly") { partition, _ in
             let block = try block(partition)

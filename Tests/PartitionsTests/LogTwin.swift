@@ -8,10 +8,14 @@ struct LogTwin {
         var position: UInt64
         var key: [UInt8]
         var project: UInt32
-        var expires: Int64
+        /// Milliseconds at which the message ends on streams, and at each push service.
+        var stream: Int64
+        var services: [Transport.Kind: Int64]
         var bytes: Int
     }
     var queues: [UInt32: [Waiting]] = [:]
+    /// The push services of which each device has told an address.
+    var addresses: [UInt32: Set<Transport.Kind>] = [:]
     var projects: [UInt32: UInt32] = [:]
     var overflowed: [UInt32: UInt64] = [:]
     /// How often a device came to its bound.
@@ -20,15 +24,24 @@ struct LogTwin {
     mutating func deliver(
         _ project: UInt32, _ message: Envelope, _ targets: DeviceSet, _ decision: DeliveryDecision
     ) {
-        let targets = targets.sorted.filter { projects[$0] == project }
-        guard decision.disposition != .late, !targets.isEmpty else { return }
+        var targets = targets.sorted.filter { projects[$0] == project }
+        if decision.disposition == .late || decision.disposition == .passing {
+            targets = targets.filter { index in
+                addresses[index]?.contains { decision.reach.contains($0) } ?? false
+            }
+        }
+        guard !targets.isEmpty else { return }
         let told = decision.position.rawValue - 1
-        if decision.disposition == .refused { for index in targets { overflowed[index] = told } }
-        guard decision.disposition == .stored else { return }
+        if decision.disposition == .refused || decision.isReachRefused {
+            for index in targets { overflowed[index] = told }
+            return
+        }
         for index in decision.passed.sorted { pass(index, upTo: decision.passedUpTo.rawValue) }
         let new = Waiting(
             position: decision.position.rawValue, key: message.collapseKey, project: project,
-            expires: message.expires.milliseconds, bytes: message.event.count)
+            stream: LogTwin.end(of: message, message.times.stream),
+            services: LogTwin.services(message, Set(targets.flatMap { addresses[$0] ?? [] })),
+            bytes: message.event.count)
         for index in targets {
             var queue = queues[index] ?? []
             if new.key.isEmpty {
@@ -71,12 +84,41 @@ struct LogTwin {
         if let told = overflowed[index], told <= position { overflowed[index] = nil }
     }
 
+    /// A time to live of 0 ends before the message comes.
+    private static func end(of message: Envelope, _ seconds: UInt32) -> Int64 {
+        seconds == 0 ? 0 : message.sent.milliseconds + Int64(seconds) * 1000
+    }
+
+    /// At a service of which no target has an address, the message ends no later than on streams.
+    private static func services(
+        _ message: Envelope, _ present: Set<Transport.Kind>
+    ) -> [Transport.Kind: Int64] {
+        let stream = end(of: message, message.times.stream)
+        let ends = Transport.Kind.allCases.map { kind in
+            let own = end(of: message, message.times[kind])
+            return (kind, present.contains(kind) ? own : min(own, stream))
+        }
+        return Dictionary(uniqueKeysWithValues: ends)
+    }
+
+    /// A device waits until its last way ends. What ended before it came goes after its own minute.
     mutating func expire(_ now: Int64) {
-        for index in queues.keys { queues[index]?.removeAll { $0.expires / 60_000 < now / 60_000 } }
+        for index in queues.keys {
+            let kinds = addresses[index] ?? []
+            queues[index]?.removeAll { waiting in
+                let last = kinds.reduce(waiting.stream) { max($0, waiting.services[$1] ?? 0) }
+                return max(last, Int64(waiting.position / 1000)) / 60_000 < now / 60_000
+            }
+        }
+    }
+
+    mutating func pushed(_ index: UInt32, at position: UInt64) {
+        queues[index]?.removeAll { $0.position == position }
     }
 
     mutating func end(_ index: UInt32) {
         queues[index] = nil
+        addresses[index] = nil
         projects[index] = nil
         overflowed[index] = nil
     }

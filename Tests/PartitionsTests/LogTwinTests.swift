@@ -22,9 +22,13 @@ struct LogTwinTests {
         /// The index of the next device: all lower ones were registered.
         var next: UInt32 = 0
 
-        init(seed: UInt64, devices: Int) {
+        /// Devices have addresses at push services, and messages end there at other times than on streams.
+        let hasAddresses: Bool
+
+        init(seed: UInt64, devices: Int, hasAddresses: Bool = false) {
             dice = Dice(seed)
             self.devices = devices
+            self.hasAddresses = hasAddresses
             for _ in 0..<devices { register() }
         }
 
@@ -69,10 +73,15 @@ struct LogTwinTests {
                 decision.passed = targets.filtered { $0 & 2 == 0 }
                 decision.passedUpTo = Position(dice.chance(1, in: 2) ? last : last - min(last, 3_000_000))
             }
-            let ttl = dice.one(of: [30, 600, 86_400, 86_400, 2_419_200] as [UInt32])
             let envelope = Envelope(
                 id: MessageID(time: message, random: 2), event: Array("body \(message)".utf8),
-                collapseKey: Array(key.utf8), sent: WallTime(milliseconds: now), ttlSeconds: ttl)
+                collapseKey: Array(key.utf8), sent: WallTime(milliseconds: now), times: anyTimes())
+            if envelope.times.stream == 0, disposition == 0 { decision.disposition = .passing }
+            if decision.disposition == .passing || decision.disposition == .late, dice.chance(2, in: 3) {
+                decision.reach = Transport.Kinds(
+                    Transport.Kind.allCases.filter { envelope.times[$0] > 0 && dice.chance(3, in: 4) })
+                decision.isReachRefused = !decision.reach.isEmpty && dice.chance(1, in: 8)
+            }
             let project = ProjectNumber(dice.chance(1, in: 6) ? 2 : 1)
             record += 1
             var cursor = PartitionState.Cursor(record: Sequence(record))
@@ -80,11 +89,48 @@ struct LogTwinTests {
             twin.deliver(project.rawValue, envelope, targets, decision)
         }
 
+        mutating func anyTimes() -> TimesToLive {
+            let seconds: [UInt32] = [30, 600, 86_400, 86_400, 2_419_200]
+            guard hasAddresses, dice.chance(1, in: 2) else { return TimesToLive(dice.one(of: seconds)) }
+            let some = (0..<4).map { _ in dice.one(of: seconds + [0]) }
+            return TimesToLive(stream: some[0], web: some[1], apns: some[2], fcm: some[3])
+        }
+
+        /// A device tells an address, a service says that one is gone, or an address ends.
+        mutating func changeAddress() {
+            let index = UInt32(dice.below(Int(next)))
+            let kind = dice.one(of: Transport.Kind.allCases)
+            if let stored = state.transports[index]?.first(where: { $0.transport.kind == kind }),
+                dice.chance(1, in: 2)
+            {
+                apply(.endTransport(index: index, kind, generation: stored.generation))
+                twin.addresses[index]?.remove(kind)
+            } else {
+                let address: [UInt8] = dice.chance(1, in: 5) ? [] : [1]
+                apply(
+                    .setTransport(
+                        index: index, Transport(kind: kind, address: address),
+                        at: WallTime(milliseconds: now)))
+                twin.addresses[index, default: []].insert(kind)
+            }
+        }
+
+        /// A push service has taken a message.
+        mutating func push() {
+            let index = UInt32(dice.below(Int(next)))
+            guard let queue = twin.queues[index], !queue.isEmpty else { return }
+            let position = dice.one(of: queue).position
+            apply(.pushedOne(at: Position(position), index: index))
+            twin.pushed(index, at: position)
+        }
+
         mutating func anyDevices(_ count: Int) -> DeviceSet {
             DeviceSet(sorted: dice.indices(count, below: Int(next)))
         }
 
         mutating func step() {
+            if hasAddresses, dice.chance(1, in: 4) { changeAddress() }
+            if hasAddresses, dice.chance(1, in: 6) { push() }
             switch dice.below(20) {
             case 0..<9:
                 deliver(dice.one(of: [1, 2, 5]), to: anyDevices(dice.one(of: [1, 1, 2, 5, devices])))
@@ -135,6 +181,7 @@ struct LogTwinTests {
 
         /// Goes on from a snapshot.
         mutating func restore() {
+            state.applied = Sequence(record)
             let bytes = state.snapshot()
             var restored = LogHarness.empty()
             do { try restored.restore(bytes) } catch { Issue.record("a good snapshot: \(error)") }
@@ -172,7 +219,10 @@ struct LogTwinTests {
                 seen.append(entry.position.rawValue)
                 guard let waiting = entries[entry.position.rawValue] else { return }
                 #expect(state.log.keys.bytes(of: entry.key) == waiting.key, place)
-                #expect(entry.expires.milliseconds == waiting.expires, place)
+                #expect(entry.ends.stream.milliseconds == waiting.stream, place)
+                for kind in Transport.Kind.allCases {
+                    #expect(entry.ends[kind].milliseconds == waiting.services[kind], place)
+                }
             }
             #expect(seen == entries.keys.sorted(), place)
             #expect(state.log.records.values.reduce(0, +) == entries.count, place)
@@ -202,21 +252,33 @@ struct LogTwinTests {
         }
     }
 
+    @Test("ends each device's messages with its last way", arguments: UInt64(1)...8)
+    func addresses(seed: UInt64) {
+        var harness = LogHarness(seed: 200 + seed, devices: seed < 5 ? 6 : 90, hasAddresses: true)
+        for step in 0..<300 {
+            harness.step()
+            harness.compare("seed \(200 + seed), step \(step)")
+            #expect(harness.state.log.brokenInvariant == nil, "seed \(200 + seed), step \(step)")
+            #expect(harness.state.transports.brokenInvariant == nil, "seed \(200 + seed), step \(step)")
+        }
+        #expect(harness.state.hasSeveralEnds == true)
+    }
+
     @Test("forgets the expiry of what went before it, however far off it is")
     func forgottenExpiries() {
         var log = DeliveryLog()
         for number in 1...30_000 as ClosedRange<UInt64> {
             log.append(
                 LogEntry(
-                    position: Position(number), expires: WallTime(milliseconds: 2_419_200_000), project: 1,
-                    key: 0, record: Sequence(number), ordinal: 0, bytes: 1,
+                    position: Position(number), ends: .same(WallTime(milliseconds: 2_419_200_000)),
+                    project: 1, key: 0, record: Sequence(number), ordinal: 0, bytes: 1,
                     targets: DeviceSet(number == 5 ? 2 : 1)))
             log.drop(DeviceSet(1), upTo: Position(number)) { _, _ in }
         }
         #expect(log.count == 1)
         #expect(log.expiriesHeld <= 128)
         #expect(log.nextExpiry == WallTime(milliseconds: 2_419_260_000))
-        log.expire(WallTime(milliseconds: 2_419_260_000)) { _, _ in }
+        log.expire(WallTime(milliseconds: 2_419_260_000), AddressTable()) { _, _ in }
         #expect(log.count == 0 && log.expiriesHeld == 0 && log.nextExpiry == nil)
     }
 

@@ -275,12 +275,13 @@ final class PartitionHarness {
         return changes
     }
 
-    func envelope(_ text: String, key: String = "", ttl: UInt32 = 3600) -> Envelope {
+    func envelope(
+        _ text: String, key: String = "", ttl: UInt32 = 3600, times: TimesToLive? = nil
+    ) -> Envelope {
         nextMessage += 1
         return Envelope(
             id: MessageID(time: nextMessage, random: 1), event: Array(text.utf8),
-            collapseKey: Array(key.utf8),
-            sent: now.wall, ttlSeconds: ttl)
+            collapseKey: Array(key.utf8), sent: now.wall, times: times ?? TimesToLive(ttl))
     }
 
     func home(_ topic: String) -> PartitionID {
@@ -289,50 +290,14 @@ final class PartitionHarness {
 
     @discardableResult
     func publish(
-        _ text: String, to topic: String, key: String = "", ttl: UInt32 = 3600, as request: RequestKey? = nil
+        _ text: String, to topic: String, key: String = "", ttl: UInt32 = 3600, times: TimesToLive? = nil,
+        as request: RequestKey? = nil
     ) -> Reply? {
         self.request(
             .sendToTopic(
                 request, project: PartitionHarness.project, TopicName(checked: Array(topic.utf8)),
-                envelope(text, key: key, ttl: ttl),
+                envelope(text, key: key, ttl: ttl, times: times),
                 fanoutsMax: 1000), of: home(topic))
-    }
-
-    func listen(
-        _ registration: Registration, _ credential: DeviceMAC, stream: UInt64, resume: EventID? = nil
-    ) {
-        send(
-            .stream(
-                .attach(
-                    StreamID(gateway: PartitionHarness.gateway, number: stream), registration,
-                    by: .device(credential),
-                    resume: resume)), to: registration.partition)
-    }
-
-    /// Returns the events that streams got, in order, and takes the frames off.
-    func takeEvents() -> [String] {
-        defer { frames = [] }
-        var texts: [String] = []
-        for frame in frames {
-            switch frame {
-            case .events(_, _, _, _, let deleted, let events):
-                if deleted != nil { texts.append("deleted") }
-                texts += events.map { String(decoding: $0.event, as: UTF8.self) }
-            case .push(let push):
-                for item in push.items {
-                    item.targets.forEach { index in
-                        if item.deleted.contains(index) { texts.append("deleted") }
-                        texts.append(String(decoding: item.event, as: UTF8.self))
-                    }
-                }
-            case .cutOff: break
-            case .attached: texts.append("attached")
-            case .replaced: texts.append("replaced")
-            case .ended: texts.append("ended")
-            case .refused: texts.append("refused")
-            }
-        }
-        return texts
     }
 
     /// A new machine of a partition, from the journal alone.

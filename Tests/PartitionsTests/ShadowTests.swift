@@ -11,8 +11,8 @@ import Testing
 
     private func entry(_ position: UInt64, key: UInt32 = 0, record: UInt64 = 1) -> LogEntry {
         LogEntry(
-            position: Position(position), expires: WallTime(milliseconds: 9_000_000), project: 1, key: key,
-            record: Sequence(record), ordinal: 0, bytes: 1, targets: device, body: [1])
+            position: Position(position), ends: .same(WallTime(milliseconds: 9_000_000)), project: 1,
+            key: key, record: Sequence(record), ordinal: 0, bytes: 1, targets: device, body: [1])
     }
 
     private func positions(_ log: borrowing DeliveryLog) -> [UInt64] {

@@ -7,7 +7,7 @@ import Testing
 struct AccessTokensTests {
     private final class World {
         var tokens: AccessTokens
-        var now = MonotonicTime(nanoseconds: .seconds(100))
+        var now = MonotonicTime(.seconds(100))
         /// What has become of each message.
         var used: [UInt64: String] = [:]
         var givenUp: [UInt64: PushOutcome] = [:]

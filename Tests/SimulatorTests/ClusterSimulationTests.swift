@@ -126,7 +126,10 @@ struct ClusterSimulationTests {
 
     @Test(
         "sees each bug that is planted on the way to push services",
-        arguments: [PlantedBug.forgetPushes, .forgetAccepted, .keepGone, .endNewAddress])
+        arguments: [
+            PlantedBug.forgetPushes, .forgetAccepted, .keepGone, .endNewAddress, .endWithStreams,
+            .pushPastEnd,
+        ])
     func plantedInPushes(bug: PlantedBug) {
         for seed in UInt64(1)...400 {
             var options = ClusterSimulation.Options(seed: seed)
@@ -134,6 +137,8 @@ struct ClusterSimulationTests {
             (options.pushedPerMille, options.pushFailPerMille, options.pushGonePerMille) = (800, 100, 40)
             // The tests see a new address ended only while a push to the former one is under way.
             if bug == .endNewAddress { (options.addressPerMille, options.pushGonePerMille) = (400, 200) }
+            // Checkers allow for wrong clocks, so a message is late only long after its end.
+            if bug == .pushPastEnd { options.pushFailPerMille = 800 }
             options.poisons = false
             let violations = ClusterSimulation(options).run().violations
             if violations.contains(where: { $0.guarantee != "invariant" }) { return }
@@ -148,6 +153,7 @@ struct ClusterSimulationTests {
         let simulation = ClusterSimulation(options)
         #expect(simulation.run().violations.isEmpty)
         #expect(simulation.counts["pushes accepted", default: 0] > 0)
+        #expect(simulation.counts["attempts of now or never", default: 0] > 0)
     }
 
     /// Rules of partitions that a change of owners tests.

@@ -71,6 +71,33 @@ def killed(shop, service, browsers):
     check(True, "messages that waited when the server was killed come after its start")
 
 
+def ends(shop, service, browsers):
+    """Each platform's time to live is its own, and nothing is sent after its end."""
+    def ttls(name):
+        return [ttl for browser in browsers for found, ttl in browser.times if found == name]
+
+    name = shop.publish("news", data={"for": "browsers"}, android={"ttl": "0s"})
+    wait(lambda: have(browsers, name), "all browsers to have a message whose android.ttl is 0")
+    check(min(ttls(name)) > 2_419_000, "an android.ttl of 0 does not stop the web copy, nor shorten it")
+    name = shop.publish("news", data={"now": "or never"}, webpush={"headers": {"TTL": "0"}},
+                        android={"ttl": "600s"})
+    wait(lambda: have(browsers, name), "all browsers to have a message whose TTL is 0")
+    check(set(ttls(name)) == {0}, "a message whose TTL is 0 says so to the service")
+    service.status = 503
+    never = shop.publish("news", data={"never": "mind"}, webpush={"headers": {"TTL": "0"}})
+    short = shop.publish("news", data={"too": "late"}, webpush={"headers": {"TTL": "3"}},
+                         android={"ttl": "600s"})
+    over = time.monotonic() + 4
+    wait(lambda: ttls(never) and ttls(short), "the service to refuse a message of each kind")
+    wait(lambda: time.monotonic() > over, "the end of the short message")
+    service.status = 201
+    name = shop.publish("news", data={"in": "time"})
+    wait(lambda: have(browsers, name), "all browsers to have the message after the failure", 150)
+    found = {message for browser in browsers for message in browser.ids()}
+    check(short not in found, "nothing is sent after its end, though the service was away until then")
+    check(never not in found and len(ttls(never)) <= len(browsers), "a TTL of 0 is one attempt, no retry")
+
+
 def once(browsers):
     """Nothing comes again, except what was at the service when the server died: with the same Topic."""
     doubles = 0
@@ -99,6 +126,7 @@ def main():
         fan_out(shop, browsers)
         failing(shop, service, browsers)
         browsers[0] = gone(shop, service, installations[0], browsers[0], tokens[0])
+        ends(shop, service, browsers)
         killed(shop, service, browsers)
         name = shop.publish("news", data={"the": "last"})
         wait(lambda: have(browsers, name), "the last message")

@@ -22,10 +22,10 @@ def subscription(key, **changed):
     return {"web": {name: value for name, value in web.items() if value is not None}}
 
 
-def asked(s, method, path, token, body):
+def asked(s, method, path, token, body, word="FIS "):
     """A request of the web SDK. The SDK ignores the status of these answers and reads their JSON."""
     answer = s.call(method, path, body, bearer=None,
-                    headers={**auth(s, token), "accept": "application/json"})
+                    headers={**auth(s, token, word), "accept": "application/json"})
     expect(isinstance(answer.json, dict), method, path, answer.status, answer.text)
     expect(answer.headers.get("access-control-allow-origin") == "*", method, path, answer.headers)
     return answer
@@ -80,14 +80,16 @@ def row_63(s):
             ("web.endpoint", {"endpoint": "https://fcm.googleapis.com/" + "x" * 2048}),
             ("web.endpoint", {"endpoint": None}), ("web.p256dh", {"p256dh": P256DH[:-1] + "8"}),
             ("web.p256dh", {"p256dh": AUTH}), ("web.auth", {"auth": P256DH}), ("web.auth", {"auth": None}),
-            ("web.application_pub_key", {"applicationPubKey": P256DH})):
+            ("web.application_pub_key", {"applicationPubKey": P256DH}),
+            # The SDK leaves it out where the page gave no key: then the subscription is under Google's own.
+            ("web.application_pub_key", {"applicationPubKey": None})):
         answer = asked(s, "POST", REGISTRATIONS, token, subscription(key, **changed))
         violation = answer.json["error"]["details"][0]["fieldViolations"][0]
         expect(answer.status == 400 and violation["field"] == field, field, answer.text)
     expect(f"Pass vapidKey: {key}" in answer.json["error"]["message"], answer.text)
     listed = {"endpoint": "https://push.example.com:8443/a"}
-    answer = asked(s, "POST", REGISTRATIONS, token, subscription(None, **listed))
-    expect(answer.status == 200, "a listed service, and no key for the newest key", answer.text)
+    answer = asked(s, "POST", REGISTRATIONS, token, subscription(None, **listed), "")
+    expect(answer.status == 200, "a listed service, and another client's no key for the newest", answer.text)
     snake = {"web": {"endpoint": "https://web.push.apple.com/a", "p256dh": P256DH + "=", "auth": AUTH + "==",
                      "application_pub_key": key}, "fcm_sdk_version": "0.13.2"}
     answer = asked(s, "POST", REGISTRATIONS, token, snake)
@@ -132,6 +134,34 @@ def row_65(s):
     expect(services(s, token, fid) == ["https://fcm.googleapis.com"], "the address is stored")
     log = s.log_text()
     expect("project.push" in log and "capability" not in log and AUTH not in log, "the log has the address")
+
+
+def row_70(s):
+    """Preflights of all the web SDK's calls allow its methods and headers; a page may read errors too."""
+    made = installed(s)
+    fid, token = made["fid"], made["authToken"]["token"]
+    installation, registration = "/v1/projects/shop/installations", f"{REGISTRATIONS}/{fid}:abc"
+    for method, path, wanted in (
+            ("POST", installation, "accept,content-type,x-firebase-client,x-goog-api-key"),
+            ("POST", f"{installation}/{fid}/authTokens:generate",
+             "accept,authorization,content-type,x-firebase-client,x-goog-api-key"),
+            ("DELETE", f"{installation}/{fid}", "accept,authorization,content-type,x-goog-api-key"),
+            *((method, path, "accept,content-type,x-goog-api-key,x-goog-firebase-installations-auth")
+              for method, path in (("POST", REGISTRATIONS), ("PATCH", registration),
+                                   ("DELETE", registration)))):
+        answer = s.call("OPTIONS", path, bearer=None,
+                        headers={"origin": "https://shop.example", "access-control-request-method": method,
+                                 "access-control-request-headers": wanted})
+        allowed = {name: {one.strip() for one in answer.headers[f"access-control-allow-{name}"].split(",")}
+                   for name in ("methods", "headers")}
+        expect(answer.status == 204 and method in allowed["methods"], method, path, answer.headers)
+        expect(set(wanted.split(",")) <= allowed["headers"], method, path, allowed)
+        expect(answer.headers["access-control-allow-origin"] == "*", method, path)
+        refused = s.call(method, path, b"{", bearer=None, headers={"origin": "https://shop.example"})
+        expect(refused.status in (400, 401, 404) and refused.json["error"]["code"] == refused.status,
+               method, path, refused.text)
+        expect(refused.headers["access-control-allow-origin"] == "*", method, path, refused.headers)
+    expect(services(s, token, fid) == [], "nothing was changed")
 
 
 ROWS = {number: function for name, function in list(globals().items()) if name.startswith("row_")

@@ -1,5 +1,6 @@
 """The input for fuzzing a running server: valid requests, streams, frames and datagrams, and their
 mutations."""
+import gzip
 import json
 import os
 import sys
@@ -49,6 +50,11 @@ def requests(device):
     yield "POST", f"{registrations}/{fid}:acknowledge", own, text({"eventIds": ["1-2-3"]})
     yield "GET", f"{registrations}/{fid}:listen", own, b""
     yield "GET", f"{registrations}/{fid}:listen", (*own, "last-event-id: AAAAAAAAAAAAAAAA"), b""
+    yield "POST", SEND, (*owner, "content-encoding: gzip"), gzip.compress(text(MESSAGE))
+    yield "POST", "/checkin", (), text({"id": 5, "security_token": 6, "checkin": {"type": 2}})
+    login = ("authorization: AidLogin 5:6", "x-goog-firebase-installations-auth: tci.AAAA")
+    yield "POST", "/register", login, b"app=a.b&apns_token=p_00ff&sender=1"
+    yield "POST", "/iid/register", login[:1], f"sender={device['token']}&X-gcm.topic=/topics/news".encode()
     yield "POST", "/token", ("content-type: application/x-www-form-urlencoded",), GRANT.encode()
     for path in ("/healthz", "/readyz", "/metrics"):
         yield "GET", path, (), b""

@@ -36,6 +36,8 @@ class Browser:
         self.status = None
         # (time, Topic, message) of each push that the service accepted, and of each that it refused.
         self.accepted, self.refused = [], []
+        # (id, TTL) of each push.
+        self.times = []
 
     def public(self):
         return self.key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
@@ -114,6 +116,7 @@ class PushService:
         status = browser.status or self.status
         found = (time.monotonic(), headers["topic"], message)
         with self.lock:
+            browser.times.append((message["fcmMessageId"], int(headers["ttl"])))
             (browser.accepted if status == 201 else browser.refused).append(found)
             if self.left is not None:
                 self.left -= 1

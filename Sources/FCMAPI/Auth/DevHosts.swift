@@ -9,7 +9,7 @@ public struct DevHosts: Sendable {
     static let google: Set<String> = [
         "fcm.googleapis.com", "iid.googleapis.com", "oauth2.googleapis.com", "www.googleapis.com",
         "accounts.google.com", "fcmregistrations.googleapis.com", "firebaseinstallations.googleapis.com",
-        "fcmtoken.googleapis.com",
+        "fcmtoken.googleapis.com", "device-provisioning.googleapis.com",
     ]
 
     private let names: Set<String>

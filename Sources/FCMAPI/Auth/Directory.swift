@@ -93,6 +93,9 @@ public struct Directory: Sendable {
     /// Web Push of the projects that have it, also where an operator has switched it off.
     public var webPush: [ProjectNumber: WebPushProject] = [:]
 
+    /// Whether push services may reach devices of the project: it has settings for one, which may be off.
+    public func hasPush(_ project: ProjectNumber) -> Bool { webPush[project] != nil }
+
     public init() {}
 
     public mutating func add(_ project: Project) {

@@ -41,13 +41,19 @@ public struct APIError: Error, Sendable {
     var fcmCode: String?
     var violations: [(field: String, description: String)] = []
     var quota: (refusal: QuotaRefusal, project: String)?
-    /// The content coding of a body that the server does not read. The status is 415, for which SDKs know no
-    /// word.
-    var contentCoding: String?
+    /// The fault of a body of which nothing could be read.
+    var bodyFault: BodyFault?
     /// No path of the API matches the request's.
     var isUnknownPath = false
 
-    var code: Int { contentCoding == nil ? status.code : 415 }
+    /// SDKs know no word for the statuses 413 and 415.
+    enum BodyFault: Int, Sendable {
+        case broken = 400
+        case tooLong = 413
+        case unknownCoding = 415
+    }
+
+    var code: Int { bodyFault?.rawValue ?? status.code }
 
     /// The description is also the message: SDKs show nothing else, and backends compare it before they
     /// delete a token.
@@ -77,12 +83,25 @@ public struct APIError: Error, Sendable {
             fcmCode: "INVALID_ARGUMENT")
     }
 
+    /// A content coding other than gzip.
     static func contentCoding(_ name: String) -> APIError {
-        var error = APIError(
-            status: .invalidArgument,
-            message: "The server takes no content coding, and the body has \(name.prefix(40)).",
-            fcmCode: "INVALID_ARGUMENT")
-        error.contentCoding = name
+        body(
+            .unknownCoding,
+            "The server takes no content coding but gzip, and the body has \(name.prefix(40)).")
+    }
+
+    static func gzip(_ failure: Gzip.Failure) -> APIError {
+        let message = "The gzip body \(failure.reason)."
+        switch failure {
+        case .tooLong: return body(.tooLong, message)
+        case .outOfMemory: return APIError(status: .unavailable, message: message, fcmCode: "UNAVAILABLE")
+        default: return body(.broken, message)
+        }
+    }
+
+    private static func body(_ fault: BodyFault, _ message: String) -> APIError {
+        var error = APIError(status: .invalidArgument, message: message, fcmCode: "INVALID_ARGUMENT")
+        error.bodyFault = fault
         return error
     }
 
@@ -228,7 +247,7 @@ extension APIError {
         out.endObject()
         var fields = [(name: "content-type", value: APIError.jsonType)]
         if status == .unauthenticated { fields.append(APIError.challenge) }
-        if contentCoding != nil { fields.append(APIError.plainCoding) }
+        if bodyFault == .unknownCoding { fields.append(APIError.takenCoding) }
         if retryAfter, let quota {
             let delay = quota.refusal.retryDelay
             let seconds = delay.seconds + (delay % .seconds(1) > .zero ? 1 : 0)
@@ -300,16 +319,16 @@ extension APIError {
     func iidResponse(_ word: String? = nil) -> HTTPResponse {
         var out = JSONWriter()
         out.beginObject()
-        out.field("error", word ?? (contentCoding == nil ? status.rawValue : message))
+        out.field("error", word ?? (bodyFault == nil ? status.rawValue : message))
         out.endObject()
         var fields = [(name: "content-type", value: APIError.jsonType)]
         if status == .unauthenticated { fields.append(APIError.challenge) }
-        if contentCoding != nil { fields.append(APIError.plainCoding) }
+        if bodyFault == .unknownCoding { fields.append(APIError.takenCoding) }
         return HTTPResponse(status: code, fields: fields, body: out.bytes)
     }
 
     /// RFC 9110 §15.5.16.
-    private static let plainCoding = (name: "accept-encoding", value: "identity")
+    private static let takenCoding = (name: "accept-encoding", value: "gzip")
     /// RFC 6750 §3.
     private static let challenge = (name: "www-authenticate", value: "Bearer realm=\"tidecast\"")
 }

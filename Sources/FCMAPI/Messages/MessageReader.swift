@@ -37,6 +37,8 @@ struct MessageReader {
     let project: String
     let id: MessageID
     let now: WallTime
+    /// Whether push services may reach devices of the project.
+    let hasPush: Bool
 
     func read(_ body: JSONValue) throws(APIError) -> ReadMessage {
         guard body.kind == .object else { throw .badJSON("The body must be an object.") }
@@ -66,12 +68,13 @@ struct MessageReader {
         try platforms.write(payloadBytesMax: bytesMax, to: &out)
         out.endObject()
         try Platforms.check(payload: out.count, limits.eventBytesMax)
-        let ttlSeconds = terms.ttlSeconds ?? MessageLimits.ttlSecondsMax
+        // Where no push service is, one time to live is enough.
+        let times = hasPush ? terms.times : TimesToLive(terms.times.stream)
         return ReadMessage(
             target: target,
             envelope: Envelope(
                 id: id, event: out.bytes, collapseKey: terms.collapseKey, sent: now,
-                ttlSeconds: UInt32(clamping: ttlSeconds)),
+                times: times),
             validateOnly: validateOnly)
     }
 

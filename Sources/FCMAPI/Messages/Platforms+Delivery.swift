@@ -3,18 +3,29 @@ import Model
 /// How long a message waits, and which messages it replaces.
 struct DeliveryTerms {
     static let collapseKeyBytesMax = 1024
-    var ttlSeconds: UInt64?
+    /// What each platform's block says, in seconds; `nil` where it says nothing.
+    var android: UInt64?
+    var apns: UInt64?
+    var web: UInt64?
     var collapseKey: [UInt8] = []
+
+    /// Each platform has its own time to live, as at FCM. A stream has the first of them that is set.
+    var times: TimesToLive {
+        func seconds(_ own: UInt64?) -> UInt32 { UInt32(clamping: own ?? MessageLimits.ttlSecondsMax) }
+        return TimesToLive(
+            stream: seconds(android ?? apns ?? web), web: seconds(web), apns: seconds(apns),
+            fcm: seconds(android))
+    }
 }
 
 extension Platforms {
-    /// The first platform that sets a term decides it: Android, then Apple, then the web. The expiry of APNs
-    /// and the TTL of web push are cut to FCM's four weeks; a longer TTL of Android is an error.
+    /// The collapse key is that of the first platform that sets one: Android, then Apple, then the web. The
+    /// expiry of APNs and the TTL of web push are cut to FCM's four weeks; a longer TTL of Android is an error.
     func terms(now: WallTime) throws(APIError) -> DeliveryTerms {
         var terms = DeliveryTerms()
         if let android {
             if let value = android.values[Android.ttl] {
-                terms.ttlSeconds = try Platforms.ttlSeconds(value, "\(android.path).ttl")
+                terms.android = try Platforms.ttlSeconds(value, "\(android.path).ttl")
             }
             if let key = android.values[Android.collapseKey]?.string { terms.collapseKey = Array(key) }
         }
@@ -23,8 +34,8 @@ extension Platforms {
                 guard let value = value.string else { continue }
                 if terms.collapseKey.isEmpty, Platforms.isHeader(name, "apns-collapse-id") {
                     terms.collapseKey = Array(value)
-                } else if terms.ttlSeconds == nil, Platforms.isHeader(name, "apns-expiration") {
-                    terms.ttlSeconds = Platforms.seconds(until: value, from: now)
+                } else if terms.apns == nil, Platforms.isHeader(name, "apns-expiration") {
+                    terms.apns = Platforms.seconds(until: value, from: now)
                 }
             }
         }
@@ -33,8 +44,8 @@ extension Platforms {
                 guard let value = value.string else { continue }
                 if terms.collapseKey.isEmpty, Platforms.isHeader(name, "topic") {
                     terms.collapseKey = Array(value)
-                } else if terms.ttlSeconds == nil, Platforms.isHeader(name, "ttl") {
-                    terms.ttlSeconds = UInt64(String(decoding: value, as: UTF8.self))
+                } else if terms.web == nil, Platforms.isHeader(name, "ttl") {
+                    terms.web = UInt64(String(decoding: value, as: UTF8.self))
                         .map { min($0, MessageLimits.ttlSecondsMax) }
                 }
             }

@@ -34,6 +34,7 @@ extension API {
         case (.registered(let new), .installation): return installed(new, form)
         case (.registered(let new), _): return registered(new, form)
         case (.device, .authToken(let token)): return API.object { write(authToken: token, out: &$0) }
+        case (.done, .appToken(let text)), (.device, .appToken(let text)): return API.classic(text)
         case (.done, .upsert(let token)), (.device, .upsert(let token)): return upserted(token, form)
         case (.device(let device, let transports), .device(let shown)):
             return API.object { write(device, transports, shown, form.project, out: &$0) }
@@ -80,7 +81,8 @@ extension API {
                 return error.iidResponse("No information found about this instance id.")
             }
             return error.iidResponse()
-        case .classic: return classic("Error=\(API.classicWord(refusal))")
+        case .classic: return API.classic("Error=\(API.classicWord(refusal))")
+        case .appToken: return API.classic("Error=\(API.appTokenWord(refusal))")
         case .authToken, .endInstallation:
             // SDKs forget an installation on 401 and 404, and stop for a day on 403.
             if case .wrongCredential = refusal { error.status = .unauthenticated }
@@ -90,11 +92,6 @@ extension API {
             if case .quota = refusal { error.fcmCode = "RESOURCE_EXHAUSTED" }
             return error.response(retryAfter: true)
         }
-    }
-
-    private func classic(_ text: String) -> HTTPResponse {
-        HTTPResponse(
-            status: 200, fields: [("content-type", "text/plain; charset=UTF-8")], body: Array(text.utf8))
     }
 
     static func classicWord(_ refusal: Refusal) -> String {
@@ -157,7 +154,7 @@ extension API {
             (.topicUpsert(let device, let topic), .changed(let day)),
             (.topicUpsert(let device, let topic), .unchanged(.some(let day))):
             return API.object { write(device, topic, since: day, project: form.project, out: &$0) }
-        case (.classic(let token), _): return classic("token=\(token)")
+        case (.classic(let token), _): return API.classic("token=\(token)")
         default: return API.object { _ in }
         }
     }

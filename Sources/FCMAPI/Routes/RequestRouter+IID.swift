@@ -150,15 +150,10 @@ extension RequestRouter {
     /// `POST /iid/register`, a form with which the classic device SDK subscribes itself. That SDK looks only
     /// at the answer's text.
     private func classic() throws(APIError) -> APIAction {
-        func fail(_ code: String) -> APIAction {
-            .respond(
-                HTTPResponse(
-                    status: 200, fields: [("content-type", "text/plain; charset=UTF-8")],
-                    body: Array("Error=\(code)".utf8)))
-        }
+        func fail(_ code: String) -> APIAction { .respond(API.classic("Error=\(code)")) }
         guard
             let form = Form(
-                request.body, wanted: "sender", "token", "X-gcm.topic", "X-scope", "delete")
+                try body(), wanted: "sender", "token", "X-gcm.topic", "X-scope", "delete")
         else { return fail("INVALID_PARAMETERS") }
         let token = form["sender"] ?? form["token"] ?? ""
         guard let name = form["X-gcm.topic"] ?? form["X-scope"], let topic = TopicName(name) else {
@@ -174,11 +169,11 @@ extension RequestRouter {
         case .success(let owner): project = owner
         case .failure(let refusal): return fail(API.classicWord(refusal))
         }
-        guard let credential else { return fail("AUTHENTICATION_FAILED") }
+        guard credential != nil || shownLogin != nil else { return fail("AUTHENTICATION_FAILED") }
         if let refusal = refusalOfDeviceChange() { return fail(API.classicWord(.quota(refusal))) }
+        guard let caller = classicCaller(Array(token.utf8)) else { return fail("AUTHENTICATION_FAILED") }
         let kind: SubscriptionChange.Kind = form["delete"] == "true" ? .unsubscribe : .subscribe
         return change(
-            kind, topic, device: device, caller: .device(credential), project: project,
-            form: .classic(token: token))
+            kind, topic, device: device, caller: caller, project: project, form: .classic(token: token))
     }
 }

@@ -27,9 +27,11 @@ extension RequestRouter {
     /// Whether the request has the auth token of an installation as the web SDK writes it: `FIS TOKEN`. That
     /// SDK deletes its registration and makes another one under the same token, for example when the page has
     /// another key. So only the address ends, and the device stays.
-    var isWebInstallation: Bool {
-        guard let text = request.fields["x-goog-firebase-installations-auth"] else { return false }
-        return text.starts(with: "FIS ".utf8) && installation != nil
+    var isWebInstallation: Bool { isFromWebSDK && installation != nil }
+
+    /// Whether the auth token is written as Firebase's SDK for the web writes it.
+    private var isFromWebSDK: Bool {
+        request.fields["x-goog-firebase-installations-auth"]?.starts(with: "FIS ".utf8) ?? false
     }
 
     static let noInstallation = APIError(
@@ -116,7 +118,9 @@ extension RequestRouter {
     /// The address at a push service in the body; `nil` where the body is empty or has none.
     func transport(in project: Project) throws(APIError) -> Transport? {
         guard !request.body.isEmpty else { return nil }
-        return try TransportReader(project: api.directory.webPush[project.number]).read(try json())
+        let reader = TransportReader(
+            project: api.directory.webPush[project.number], isFromWebSDK: isFromWebSDK)
+        return try reader.read(try json())
     }
 
     func patchRegistration(_ name: String) throws(APIError) -> APIAction {

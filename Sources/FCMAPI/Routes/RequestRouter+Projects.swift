@@ -49,7 +49,9 @@ extension RequestRouter {
     }
 
     private func send(in project: Project) throws(APIError) -> APIAction {
-        let reader = MessageReader(limits: api.settings.limits, project: project.id, id: id, now: now)
+        let reader = MessageReader(
+            limits: api.settings.limits, project: project.id, id: id, now: now,
+            hasPush: api.directory.hasPush(project.number))
         let body = try json()
         let message = try reader.read(body)
         let target: Send.Target

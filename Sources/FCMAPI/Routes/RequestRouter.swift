@@ -29,7 +29,11 @@ struct RequestRouter {
         }
         if target.matches(0, "iid") { return try iid() }
         if target.count == 1 {
-            if target.matches(0, "token"), request.method == .post { return .respond(exchange()) }
+            if request.method == .post {
+                if target.matches(0, "token") { return .respond(exchange()) }
+                if target.matches(0, "checkin") { return try checkIn() }
+                if target.matches(0, "register") { return appToken() }
+            }
             if let wanted = nodeRequest {
                 guard request.method == .get || request.method == .head else {
                     return .respond(HTTPResponse(status: 405, fields: [("allow", "GET, HEAD")]))
@@ -181,28 +185,6 @@ struct RequestRouter {
         return name
     }
 
-    /// Checks a body whose content does not matter: it may be missing, or must be an object.
-    func ignoredBody() throws(APIError) {
-        guard !request.body.isEmpty, try json().kind != .object else { return }
-        throw .badJSON("The body must be an object.")
-    }
-
-    func json() throws(APIError) -> JSONValue {
-        do {
-            return try api.parser.parse(request.body, isLenient: true)
-        } catch {
-            throw unreadCoding ?? .badJSON(error.reason)
-        }
-    }
-
-    /// The error for a body that could not be read, where the sender has used a content coding.
-    var unreadCoding: APIError? {
-        guard let coding = request.fields.string("content-encoding"), coding.lowercased() != "identity" else {
-            return nil
-        }
-        return .contentCoding(coding)
-    }
-
     // MARK: OAuth
 
     private func exchange() -> HTTPResponse {
@@ -211,12 +193,17 @@ struct RequestRouter {
         if let refusal = clients.mayExchange(client, now: api.moment) { return tooManyRefused(refusal) }
         let exchange = TokenExchange(
             directory: api.directory, keys: api.accountKeys, tokenURIs: api.tokenURIs, parser: api.parser)
+        let body: [UInt8]
+        do throws(APIError) { body = try self.body() } catch {
+            clients.noteRefused(client, now: api.moment)
+            return error.iidResponse()
+        }
         var out = JSONWriter()
         out.beginObject()
         var status = 200
         do {
             let (key, account) = try exchange.signer(
-                Form(request.body, wanted: "grant_type", "assertion"), now: now)
+                Form(body, wanted: "grant_type", "assertion"), now: now)
             let (token, seconds) = api.authenticator.makeAccessToken(
                 account.project, key: account.isPlain ? nil : key, now: now)
             api.authenticator.uses.note(key, now: now)
@@ -226,7 +213,6 @@ struct RequestRouter {
             out.field("token_type", "Bearer")
         } catch {
             clients.noteRefused(client, now: api.moment)
-            if let coding = unreadCoding { return coding.iidResponse() }
             status = 400
             out.field("error", error.code)
             out.field("error_description", error.description)

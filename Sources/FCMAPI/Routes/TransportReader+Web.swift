@@ -32,8 +32,8 @@ extension TransportReader {
         do throws(PushCryptoError) { _ = try WebPushKeys(p256dh: p256dh, auth: auth) } catch {
             throw TransportReader.refused(error)
         }
-        // Without a key in the request, the page has asked the server for the key.
-        guard let key = project.key(fields.key) else {
+        // Another client that names no key has asked the server for the key.
+        guard fields.key != nil || !isFromWebSDK, let key = project.key(fields.key) else {
             throw .invalid(
                 "web.application_pub_key",
                 "The subscription is for a key that is not this project's. Pass vapidKey: "

@@ -7,6 +7,9 @@ import Model
 struct TransportReader {
     /// `nil` where the project has no Web Push.
     let project: WebPushProject?
+    /// Firebase's SDK for the web sends the request. It names no key where the page has given it none: then
+    /// it has subscribed under Google's own key, with which only Google can sign.
+    var isFromWebSDK = false
 
     /// `nil` where the body names no push service.
     func read(_ body: JSONValue) throws(APIError) -> Transport? {
@@ -35,6 +38,20 @@ struct TransportReader {
                 isSandbox = try isForSandbox(text(value, "ios.apns_environment"))
             }
         }
+        return try apns(token, bundle: bundle, isSandbox: isSandbox)
+    }
+
+    /// `p_HEX` or `s_HEX`, for Apple's production and sandbox, as the SDK writes the address into a form, and
+    /// the app's bundle id.
+    func apns(tuple: String, app: String) throws(APIError) -> Transport {
+        guard tuple.hasPrefix("p_") || tuple.hasPrefix("s_") else {
+            throw .invalid("apns_token", "The token must begin with p_ or s_.")
+        }
+        return try apns(
+            hex(String(tuple.dropFirst(2))), bundle: bundleID(app), isSandbox: tuple.hasPrefix("s_"))
+    }
+
+    private func apns(_ token: [UInt8], bundle: String, isSandbox: Bool) throws(APIError) -> Transport {
         guard !token.isEmpty else {
             throw .invalid("ios.apns_token", "The token of Apple's push service is missing.")
         }

@@ -27,7 +27,7 @@ struct WebPushes {
     /// - Parameter isOwner: whether no other node can own the message's partition; asked again just before
     ///   the request leaves.
     mutating func request(
-        _ request: PushSend, by senders: WebPushSenders, _ composer: PushComposer, now: WallTime,
+        _ request: PushSend, by senders: WebPushSenders, _ composer: PushComposer, now: Instant,
         isOwner: @escaping @Sendable () -> Bool
     ) throws(PushRefusal) -> (request: PushHTTPRequest, host: String) {
         let job = request.job
@@ -35,16 +35,17 @@ struct WebPushes {
         guard let sender = senders.sender(job.project, key: address.keyID) else {
             throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
         }
+        let left = try PushTimeLeft(job, now: now)
         do {
             let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
             let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)
-            let token = try token(of: sender.vapid, origin: endpoint.origin, now: now)
+            let token = try token(of: sender.vapid, origin: endpoint.origin, now: now.wall)
             let message = try last.message(of: job) { (event) throws(PushContentError) in
                 try composer.web(event, project: job.project)
             }
             let fields = message.fields(
                 to: endpoint, authorization: token,
-                ttlSeconds: min(job.secondsLeft(now), message.ttlSeconds))
+                ttlSeconds: min(left.seconds, message.ttlSeconds))
             let policy = sender.policy
             let made = PushHTTPRequest(
                 number: request.number, url: endpoint.url,
@@ -52,6 +53,7 @@ struct WebPushes {
                 mayDial: { policy.mayDial($0, for: endpoint) },
                 prepare: {
                     guard isOwner() else { throw LostOwnership() }
+                    try left.check()
                     let body = try WebPushEncryption.encrypt(message.payload, to: keys)
                     return (fields.map { ($0.name, $0.value) }, body)
                 })

@@ -65,7 +65,7 @@ extension DeliveryLog {
             cached += entry.body?.count ?? 0
             records[entry.record.rawValue, default: 0] += 1
             bytes[entry.project, default: 0] += UInt64(entry.bytes)
-            minutes[entry.expires.milliseconds / 60_000, default: 0] += 1
+            minutes[entry.ends.next.milliseconds / 60_000, default: 0] += 1
             if entry.key != 0 { keys[entry.key, default: 0] += 1 }
         }
     }

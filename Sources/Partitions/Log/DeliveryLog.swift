@@ -27,9 +27,10 @@ struct DeliveryLog: ~Copyable {
     private(set) var records = RecentMap<UInt64, Int>()
     /// Bytes of waiting bodies of each project.
     private(set) var bytes = RecentMap<UInt32, UInt64>()
-    /// Entries by the minute in which they expire.
-    private(set) var expiring = RecentMap<Int64, Expiring>()
-    /// No entry expires before this minute; `nil` where the log has no entries.
+    /// Entries by the minute of their next end.
+    var expiring = RecentMap<Int64, Expiring>()
+    /// No entry has an end before this minute that the log has not looked at; `nil` where the log has no
+    /// entries.
     var earliest: Int64?
     private(set) var cachedBytes = 0
     private var cacheSweep: Position = .zero
@@ -47,19 +48,6 @@ struct DeliveryLog: ~Copyable {
     private(set) var shadows: [Shadow] = []
     /// The record by which targets leave now; `nil` where the log need not keep their shadows.
     var caster: Sequence?
-
-    /// The entries that expire in one minute.
-    struct Expiring {
-        /// Ascending. Some of these entries may be gone.
-        var positions: [Position] = []
-        /// How many of these entries still wait.
-        var live = 0
-
-        mutating func add(_ position: Position) {
-            positions.append(position)
-            live += 1
-        }
-    }
 
     // MARK: Appending
 
@@ -79,9 +67,7 @@ struct DeliveryLog: ~Copyable {
         count += 1
         records[entry.record.rawValue, default: 0] += 1
         bytes[entry.project, default: 0] += UInt64(entry.bytes)
-        let minute = entry.expires.milliseconds / 60_000
-        expiring[minute, default: Expiring()].add(entry.position)
-        earliest = min(earliest ?? minute, minute)
+        file(entry.position, under: entry.ends.next)
         if entry.key != 0 { keys.add(entry.key, entry.targets, at: entry.position) }
         if let body = entry.body {
             cachedBytes += body.count
@@ -110,6 +96,14 @@ struct DeliveryLog: ~Copyable {
         take(targets, outOf: block, at: place, departure)
         if hasEmptied { prune() }
         return targets
+    }
+
+    /// Takes `devices` out of the entry at `position`.
+    mutating func drop(_ devices: DeviceSet, at position: Position, _ departure: Departure) {
+        guard let (block, place) = find(position) else { return }
+        let leaving = block.entries[place].targets.intersection(devices)
+        if !leaving.isEmpty { take(leaving, outOf: block, at: place, departure) }
+        if hasEmptied { prune() }
     }
 
     /// Takes each of `devices` out of its oldest entries up to `limit`, until `depth` of them had no collapse
@@ -157,24 +151,6 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// Frees the entries whose minute of expiry is wholly over at `now`.
-    mutating func expire(_ now: WallTime, _ departure: Departure) {
-        let minute = now.milliseconds / 60_000
-        for due in expiring.keys.filter({ $0 < minute }).sorted() {
-            let positions = expiring[due]?.positions ?? []
-            expiring[due] = nil
-            for position in positions {
-                guard let (block, place) = find(position) else { continue }
-                take(block.entries[place].targets, outOf: block, at: place, departure)
-            }
-        }
-        earliest = expiring.keys.min()
-    }
-
-    /// The earliest time at which `expire` may have something to do: the end of a minute.
-    var nextExpiry: WallTime? { earliest.map { WallTime(milliseconds: ($0 + 1) * 60_000) } }
-    var expiriesHeld: Int { expiring.values.reduce(0) { $0 + $1.positions.count } }
-
     // MARK: Reading
 
     /// The entries that wait for a device above `after`, in the order of positions, at most `limit`.
@@ -192,6 +168,12 @@ struct DeliveryLog: ~Copyable {
             }
         }
         return found
+    }
+
+    /// Whether the device waits for the message at `position`.
+    func isWaiting(_ index: UInt32, at position: Position) -> Bool {
+        guard let (block, place) = find(position) else { return false }
+        return block.entries[place].targets.contains(index)
     }
 
     /// As `waiting`, and what left by records that are not durable yet (rule: delete-on-durable-only).
@@ -245,7 +227,7 @@ struct DeliveryLog: ~Copyable {
 
     /// Calls `body` for the entries up to `limit` that may have one of `devices`, oldest first, until `body`
     /// returns false.
-    private mutating func visit(
+    mutating func visit(
         _ devices: DeviceSet, upTo limit: Position, _ body: (inout DeliveryLog, LogBlock, Int) -> Bool
     ) {
         scan: for span in spans where span.union.mayShare(with: devices) {
@@ -261,7 +243,7 @@ struct DeliveryLog: ~Copyable {
         if hasEmptied { prune() }
     }
 
-    private mutating func take(
+    mutating func take(
         _ leaving: DeviceSet, outOf block: LogBlock, at place: Int, _ departure: Departure
     ) {
         if let caster {
@@ -299,22 +281,6 @@ struct DeliveryLog: ~Copyable {
         }
     }
 
-    /// Most entries go long before they expire. The log strikes gone entries out of their minute when they
-    /// outnumber the rest, so that memory follows what waits and not the traffic of four weeks.
-    private mutating func forgetExpiry(of entry: LogEntry) {
-        let minute = entry.expires.milliseconds / 60_000
-        var isCrowded = false
-        expiring.update(minute) { held in
-            held.live -= 1
-            isCrowded = held.positions.count > max(128, held.live * 2)
-            return held.live > 0
-        }
-        if expiring.isEmpty { earliest = nil }
-        guard isCrowded, var held = expiring[minute] else { return }
-        held.positions.removeAll { find($0) == nil }
-        expiring[minute] = held
-    }
-
     /// Frees blocks and spans in which nothing waits; a block with room stays, unless the log is empty.
     private mutating func prune() {
         hasEmptied = false
@@ -324,7 +290,7 @@ struct DeliveryLog: ~Copyable {
         spans.removeAll { $0.blocks.isEmpty }
     }
 
-    private func find(_ position: Position) -> (LogBlock, Int)? {
+    func find(_ position: Position) -> (LogBlock, Int)? {
         var low = 0
         var high = spans.count
         while low < high {

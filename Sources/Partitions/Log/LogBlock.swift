@@ -3,7 +3,7 @@ import Model
 /// One message in the delivery log: the devices that wait for it, until when, and where its body stands.
 struct LogEntry {
     var position: Position
-    var expires: WallTime
+    var ends: EntryEnds
     var project: UInt32
     /// The collapse key's number in the log's index; 0 for none.
     var key: UInt32

@@ -93,6 +93,9 @@ public struct PartitionOptions: Sendable {
     /// one event.
     public var pushesAtOnce = 64
     public var pushLooksAtOnce = 1024
+    /// Attempts of now or never that wait for a place, and bytes of the messages that they are for.
+    public var momentaryMax = 1 << 16
+    public var momentaryBytesMax = 4 << 20
     /// How long a device that listens may acknowledge a message before a push service gets it.
     public var pushGrace: TimeSpan = .seconds(5)
     /// Whether a device's stream goes on while its partition changes owners, as in a cluster.
@@ -128,6 +131,7 @@ public struct PartitionOptions: Sendable {
             recordBytesMax, entryBytesMax, comparedAtOnce, recordsInFlightMax, outboxWindow, offerBytesMax,
             repairSliceMembers, bodiesAtOnce, bodyBytesAtOnce, pushWindow, snapshotBytesMin,
             snapshotSliceBytes, snapshotPartBytes, sweptDayMax, sweptShare, pushesAtOnce, pushLooksAtOnce,
+            momentaryMax, momentaryBytesMax,
         ]
         if counts.contains(where: { $0 < 1 }) { return "one is the least of everything" }
         if outboxRetry == .zero || deviceDaysMax == 0 { return "what is done again takes some time" }

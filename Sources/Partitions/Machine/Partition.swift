@@ -293,7 +293,7 @@ public final class Partition {
         }
         if !gated.deliveries.isEmpty {
             push(gated.deliveries, by: proof, &turn)
-            wantPushes(of: gated.deliveries)
+            wantPushes(of: gated.deliveries, restingOn: sequence, turn.now)
         }
         for index in gated.addressed { wantPushAgain(index) }
         // Behind the pushes: this record's messages belong to what a beginning stream has missed.

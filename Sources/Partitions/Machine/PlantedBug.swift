@@ -76,6 +76,10 @@ import Model
         /// The word that an address is gone ends the address that the device told since
         /// (rule: gone-by-generation).
         public static let endNewAddress = PlantedBug(rawValue: 1_073_741_824)
+        /// A message that ends for streams ends for push services as well (rule: ends-of-their-own).
+        public static let endWithStreams = PlantedBug(rawValue: 2_147_483_648)
+        /// A message is pushed for as long as it waits for a stream (rule: ends-of-their-own).
+        public static let pushPastEnd = PlantedBug(rawValue: 4_294_967_296)
     }
 
     extension Partition {

@@ -266,17 +266,42 @@ extension Partition {
     ) -> DeliveryDecision {
         let clock = UInt64(max(0, now.wall.milliseconds)) * 1000
         let position = Position(max(clock, last.rawValue + 2))
-        if message.ttlSeconds == 0 { return DeliveryDecision(disposition: .passing, position: position) }
-        if message.expires <= now.wall, !deliversLate {
-            return DeliveryDecision(disposition: .late, position: position)
+        var decision = DeliveryDecision(disposition: .stored, position: position)
+        if message.times.stream == 0 {
+            decision.disposition = .passing
+        } else if message.end(message.times.stream) <= now.wall, !deliversLate {
+            decision.disposition = .late
+        }
+        if decision.disposition != .stored { decision.reach = reach(of: message, now) }
+        let kept = decision.kept(targets, state.transports)
+        guard !kept.isEmpty else {
+            decision.reach = []
+            return decision
         }
         let held = state.log.bytes[project.rawValue] ?? 0
         if held + UInt64(message.event.count) > options.waitingBytesMax {
-            return DeliveryDecision(disposition: .refused, position: position)
+            if decision.disposition == .stored {
+                decision.disposition = .refused
+            } else {
+                decision.isReachRefused = true
+            }
+            return decision
         }
-        var decision = DeliveryDecision(disposition: .stored, position: position)
-        if message.collapseKey.isEmpty { exemptListeners(targets, &burst, at: now, in: &decision) }
+        if message.collapseKey.isEmpty { exemptListeners(kept, &burst, at: now, in: &decision) }
         return decision
+    }
+
+    /// The push services at which the message does not end yet.
+    private func reach(of message: Envelope, _ now: Instant) -> Transport.Kinds {
+        #if DEBUG
+            if options.planted.contains(.endWithStreams) { return [] }
+        #endif
+        guard !message.times.areSame, !state.transports.isEmpty else { return [] }
+        return Transport.Kinds(
+            Transport.Kind.allCases.filter { kind in
+                let seconds = message.times[kind]
+                return seconds > 0 && message.end(seconds) > now.wall
+            })
     }
 
     /// A planted bug.

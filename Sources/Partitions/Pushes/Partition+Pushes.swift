@@ -12,7 +12,7 @@ extension Transport.Kind {
 
 extension Partition {
     /// The address of the device to which a sender of the node can push.
-    private func pushAddress(_ index: UInt32) -> StoredTransport? {
+    func pushAddress(_ index: UInt32) -> StoredTransport? {
         state.transports[index]?.first { !$0.isGone && Transport.Kind.sent.contains($0.transport.kind) }
     }
 
@@ -21,7 +21,7 @@ extension Partition {
         #if DEBUG
             if options.planted.contains(.forgetPushes) { return }
         #endif
-        for index in state.transports.keys.sorted() where pushAddress(index) != nil && isWaiting(index) {
+        for index in state.transports.indices where pushAddress(index) != nil && isWaiting(index) {
             pushes.want(index)
         }
     }
@@ -45,14 +45,17 @@ extension Partition {
     }
 
     /// A record became durable: its messages wait for their targets.
-    func wantPushes(of deliveries: [PartitionState.Delivery]) {
+    func wantPushes(
+        of deliveries: [PartitionState.Delivery], restingOn record: Sequence, _ now: Instant
+    ) {
         guard !state.transports.isEmpty else { return }
         func look(_ index: UInt32) {
             if pushes.state(index) == nil, state.transports[index] != nil { wantPush(index) }
         }
         for delivery in deliveries {
+            if delivery.momentary != nil { wantMomentary(delivery, restingOn: record, now) }
             if state.transports.count * 8 < delivery.targets.count {
-                for index in state.transports.keys.sorted() where delivery.targets.contains(index) {
+                for index in state.transports.indices where delivery.targets.contains(index) {
                     look(index)
                 }
             } else {
@@ -65,6 +68,7 @@ extension Partition {
     func startPushes(_ turn: inout Turn) {
         pushes.wake(turn.now.monotonic)
         guard mayPush, !isOverloaded else { return }
+        startMomentary(&turn)
         var looks = 0
         while pushes.underWay < options.pushesAtOnce, looks < options.pushLooksAtOnce,
             let index = pushes.next()
@@ -103,24 +107,40 @@ extension Partition {
         let job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
             transport: stored.transport, registered: stored.registered, generation: stored.generation,
-            event: body, expires: entry.expires, tries: pushes.tries(index, at: entry.position))
+            event: body, expires: entry.ends[stored.transport.kind],
+            tries: pushes.tries(index, at: entry.position))
         pushes.setSending(sending, number: lastToken)
         let rests = max(entry.record, Sequence(stored.generation))
         turn.effects.append(.push(Proven(job, restingOn: rests, by: pipeline.confirmed())))
     }
 
-    /// The oldest message that waits for the device and rests on a durable record.
+    /// The oldest message that waits for the device, rests on a durable record and has not ended at the
+    /// device's push service.
     private func nextToPush(_ index: UInt32, _ now: Instant) -> LogEntry? {
+        guard let kind = pushAddress(index)?.transport.kind else { return nil }
         let durable = pipeline.durable
         return state.log.waiting(for: index, after: .zero, limit: 1) {
-            $0.record <= durable && $0.expires > now.wall
+            $0.record <= durable && (isAlive($0, at: kind, now) || pushesPastEnd)
         }.first
+    }
+
+    private func isAlive(_ entry: LogEntry, at kind: Transport.Kind, _ now: Instant) -> Bool {
+        entry.ends[kind] > now.wall
+    }
+
+    /// A planted bug.
+    private var pushesPastEnd: Bool {
+        #if DEBUG
+            return options.planted.contains(.pushPastEnd)
+        #else
+            return false
+        #endif
     }
 
     /// When the partition is to go on with the queue, or with the devices that wait for a time.
     func nextPush(_ now: MonotonicTime) -> MonotonicTime? {
         guard mayPush, !isOverloaded, pushes.underWay < options.pushesAtOnce else { return nil }
-        return pushes.hasQueued ? now : pushes.nextWake
+        return pushes.hasQueued || mayAttempt ? now : pushes.nextWake
     }
 
     /// How long the device's stream still has to acknowledge the message itself; `nil` where the message is to
@@ -164,6 +184,7 @@ extension Partition {
     // MARK: The sender's answers
 
     func onPushed(_ report: PushReport, _ turn: inout Turn) {
+        if onAttempted(report, &turn) { return }
         guard let sending = pushes.ended(report.number) else { return }
         let index = sending.index
         switch report.result {
@@ -171,11 +192,7 @@ extension Partition {
             #if DEBUG
                 if options.planted.contains(.forgetAccepted) { break }
             #endif
-            if isWaiting(index) {
-                propose(.pushed([ReadUpTo(position: sending.position, devices: DeviceSet(index))]))
-                // Until the record is durable, the death of the owner repeats the push.
-                pipeline.isUrgent = true
-            }
+            noteTaken(sending)
             pushes.release(sending.origin)
         case .gone:
             noteGone(sending, turn.now)
@@ -195,8 +212,16 @@ extension Partition {
         startPushes(&turn)
     }
 
+    /// The service has the message: the device does not wait for it any more.
+    func noteTaken(_ sending: PushTable.Sending) {
+        guard state.log.isWaiting(sending.index, at: sending.position) else { return }
+        propose(.pushedOne(at: sending.position, index: sending.index))
+        // Until the record is durable, the death of the owner repeats the push.
+        pipeline.isUrgent = true
+    }
+
     /// The service does not know the address any more, unless the device has told another one meanwhile.
-    private func noteGone(_ sending: PushTable.Sending, _ now: Instant) {
+    func noteGone(_ sending: PushTable.Sending, _ now: Instant) {
         let known = state.transports[sending.index]?.first { $0.transport.kind == sending.origin.kind }
         guard let known, isMeant(known, sending) else { return }
         // A device that listens is there, and needs no mark.
@@ -241,19 +266,24 @@ extension Partition {
 
     /// Nobody is forgotten: each device with an address for which a durable message waits is in the table.
     var brokenInPushes: String? {
-        if let broken = pushes.brokenInvariant { return broken }
+        if let broken = pushes.brokenInvariant
+            ?? pushes.momentary.brokenInvariant(
+                devicesMax: options.momentaryMax, bytesMax: options.momentaryBytesMax)
+        {
+            return broken
+        }
         if pushes.underWay > options.pushesAtOnce { return "more messages are at the sender than may be" }
         if pushes.sendings.keys.contains(where: { $0 > lastToken }) {
             return "a push has a number that was never given"
         }
-        for index in state.transports.keys where pushes.state(index) == nil {
+        for index in state.transports.indices where pushes.state(index) == nil {
             guard let stored = pushAddress(index), stored.generation <= pipeline.durable.rawValue else {
                 continue
             }
             let durable = pipeline.durable
             let now = clock.latest
             let isWaiting = !state.log.waiting(for: index, after: .zero, limit: 1) {
-                $0.record <= durable && $0.expires > now
+                $0.record <= durable && $0.ends[stored.transport.kind] > now
             }.isEmpty
             if isWaiting { return "a message waits for device \(index), and nobody pushes it" }
         }

@@ -12,7 +12,10 @@ public struct PushJob: Sendable {
     public var generation: UInt64
     /// The body of the stream's event.
     public var event: [UInt8]
+    /// When the message ends at this push service.
     public var expires: WallTime
+    /// Now or never: one attempt, with a time to live of 0 at the service.
+    public var isMomentary = false
     /// How often the message was tried in vain.
     public var tries: Int
 

@@ -50,6 +50,7 @@ struct PushTable {
     var sendings: [UInt64: Sending] = [:]
     var readingCount = 0
     var closed: [PushOrigin: ClosedOrigin] = [:]
+    var momentary = MomentaryPushes()
 
     /// A service that takes no more messages for now, and the devices that wait for it. So a service that is
     /// away costs one look at a time, however many devices it has.
@@ -66,7 +67,7 @@ struct PushTable {
 
     var count: Int { devices.count }
     /// Messages at the sender, and messages whose bodies are being read.
-    var underWay: Int { sendings.count + readingCount }
+    var underWay: Int { sendings.count + readingCount + momentary.sendings.count }
     var hasQueued: Bool { head < queue.count }
     func state(_ index: UInt32) -> State? { devices[index]?.state }
     func tries(_ index: UInt32, at position: Position) -> Int {

@@ -49,11 +49,16 @@ extension ByteWriter {
         if let key { u64(key.session) }
     }
 
+    /// A message that does not end everywhere at once has four times to live where another has one. What
+    /// stands before an envelope says which of the two forms it has.
     mutating func envelope(_ message: Envelope) {
         u64(message.id.time)
         u64(message.id.random)
         u64(UInt64(bitPattern: message.sent.milliseconds))
-        varint(UInt64(message.ttlSeconds))
+        varint(UInt64(message.times.stream))
+        if !message.times.areSame {
+            for kind in Transport.Kind.allCases { varint(UInt64(message.times[kind])) }
+        }
         string(message.collapseKey)
         string(message.event)
     }
@@ -86,7 +91,8 @@ extension ByteWriter {
     mutating func decision(_ decision: DeliveryDecision) {
         let hasPassed: UInt8 = decision.passed.isEmpty ? 0 : 4
         let hasExempt: UInt8 = decision.exempt.isEmpty ? 0 : 8
-        u8(decision.disposition.rawValue | hasPassed | hasExempt)
+        let reach = decision.reach.rawValue << 4 | (decision.isReachRefused ? 128 : 0)
+        u8(decision.disposition.rawValue | hasPassed | hasExempt | reach)
         varint(decision.position.rawValue)
         if hasPassed != 0 {
             devices(decision.passed)
@@ -113,7 +119,7 @@ extension ByteWriter {
         for item in entry.items {
             switch item {
             case .message(let project, let message, let targets):
-                u8(0)
+                u8(message.times.areSame ? 0 : 4)
                 varint(UInt64(project.rawValue))
                 envelope(message)
                 devices(targets)
@@ -239,13 +245,17 @@ extension ByteReader {
         return number == 0 ? nil : RequestKey(session: try u64(), number: number)
     }
 
-    mutating func envelope() throws(DecodeError) -> Envelope {
+    mutating func envelope(withEnds: Bool = false) throws(DecodeError) -> Envelope {
         let id = MessageID(time: try u64(), random: try u64())
         let sent = try wallTime()
-        let ttl = try number()
+        var times = TimesToLive(try number())
+        if withEnds {
+            times = TimesToLive(
+                stream: times.stream, web: try number(), apns: try number(), fcm: try number())
+            guard !times.areSame else { throw fail("times to live that are one") }
+        }
         let key = try string(max: 4096)
-        return Envelope(
-            id: id, event: try string(max: 1 << 20), collapseKey: key, sent: sent, ttlSeconds: ttl)
+        return Envelope(id: id, event: try string(max: 1 << 20), collapseKey: key, sent: sent, times: times)
     }
 
     mutating func condition() throws(DecodeError) -> Condition {
@@ -278,10 +288,14 @@ extension ByteReader {
 
     mutating func decision() throws(DecodeError) -> DeliveryDecision {
         let flags = try u8()
-        guard flags < 16, let disposition = DeliveryDecision.Disposition(rawValue: flags & 3) else {
+        guard let disposition = DeliveryDecision.Disposition(rawValue: flags & 3) else {
             throw fail("unknown flags of a decision")
         }
+        let reaches = flags >> 4 & 7 != 0 && (disposition == .passing || disposition == .late)
+        guard flags < 16 || reaches else { throw fail("unknown flags of a decision") }
         var decision = DeliveryDecision(disposition: disposition, position: try position())
+        decision.reach = Transport.Kinds(rawValue: flags >> 4 & 7)
+        decision.isReachRefused = flags & 128 != 0
         guard decision.position > .zero else { throw fail("a message without a position") }
         if flags & 4 != 0 {
             decision.passed = try devices()
@@ -307,10 +321,11 @@ extension ByteReader {
         let count = try self.count(max: Int(UInt32.max), elementBytesMin: 4)
         var items: [OutboxItem] = []
         for _ in 0..<count {
-            switch try u8() {
-            case 0:
+            let kind = try u8()
+            switch kind {
+            case 0, 4:
                 items.append(
-                    .message(project: try project(), try envelope(), try devices()))
+                    .message(project: try project(), try envelope(withEnds: kind == 4), try devices()))
             case 1:
                 let (project, topic) = try topic()
                 items.append(.join(project: project, topic: topic, indices: try indices()))
@@ -318,7 +333,7 @@ extension ByteReader {
                 let (project, topic) = try topic()
                 items.append(.leave(project: project, topic: topic, indices: try indices()))
             case 3: items.append(.replace(try pairSlice()))
-            default: throw fail("an outbox item of unknown kind")
+            default: throw fail("an outbox item of unknown kind \(kind), as only a newer tidecast writes it,")
             }
         }
         return OutboxEntry(number: number, predecessor: predecessor, items: items, fingerprint: fingerprint)

@@ -32,12 +32,12 @@ extension Fact {
             out.topic(project, topic)
             out.indices(indices)
         case .accept(let key, let project, let topic, let message):
-            out.u8(6)
+            out.u8(message.times.areSame ? 6 : 26)
             out.requestKey(key)
             out.topic(project, topic)
             out.envelope(message)
         case .acceptCondition(let key, let project, let condition, let message):
-            out.u8(7)
+            out.u8(message.times.areSame ? 7 : 27)
             out.requestKey(key)
             out.varint(UInt64(project.rawValue))
             out.condition(condition)
@@ -52,7 +52,7 @@ extension Fact {
                 out.devices(part.devices)
             }
         case .acceptDirect(let key, let project, let index, let message, let decision):
-            out.u8(9)
+            out.u8(message.times.areSame ? 9 : 28)
             out.requestKey(key)
             out.varint(UInt64(project.rawValue))
             out.varint(UInt64(index))
@@ -132,6 +132,10 @@ extension Fact {
         case .pushed(let cursors):
             out.u8(25)
             out.cursors(cursors)
+        case .pushedOne(let position, let index):
+            out.u8(29)
+            out.varint(position.rawValue)
+            out.varint(UInt64(index))
         case .repair(let to, let slice):
             out.u8(16)
             out.varint(UInt64(to.rawValue))
@@ -157,15 +161,15 @@ extension Fact {
         case 5:
             let (project, topic) = try reader.topic()
             return .unsubscribe(project: project, topic: topic, indices: try reader.indices())
-        case 6:
+        case 6, 26:
             let key = try reader.requestKey()
             let (project, topic) = try reader.topic()
-            return .accept(key: key, project: project, topic: topic, message: try reader.envelope())
-        case 7:
+            return .accept(
+                key: key, project: project, topic: topic, message: try reader.envelope(withEnds: tag == 26))
+        case 7, 27:
             return .acceptCondition(
                 key: try reader.requestKey(), project: try reader.project(),
-                condition: try reader.condition(),
-                message: try reader.envelope())
+                condition: try reader.condition(), message: try reader.envelope(withEnds: tag == 27))
         case 8:
             let ticket = ConditionTicket(record: Sequence(try reader.varint()), ordinal: try reader.number())
             let count = try reader.count(max: PartitionID.countMax)
@@ -175,10 +179,10 @@ extension Fact {
                     PartitionTargets(partition: try reader.partition(), devices: try reader.devices()))
             }
             return .resolve(ticket: ticket, targets: targets)
-        case 9:
+        case 9, 28:
             return .acceptDirect(
                 key: try reader.requestKey(), project: try reader.project(), index: try reader.deviceIndex(),
-                message: try reader.envelope(), decision: try reader.decision())
+                message: try reader.envelope(withEnds: tag == 28), decision: try reader.decision())
         case 10:
             let from = try reader.partition()
             let history = History(try reader.u64())
@@ -237,6 +241,7 @@ extension Fact {
             return .endTransport(
                 index: try reader.deviceIndex(), try reader.transportKind(), generation: try reader.varint())
         case 25: return .pushed(try reader.cursors())
+        case 29: return .pushedOne(at: try reader.position(), index: try reader.deviceIndex())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())
         default: throw reader.fail("a fact of unknown kind \(tag), as only a newer tidecast writes it,")
         }

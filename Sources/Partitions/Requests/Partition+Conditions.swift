@@ -64,8 +64,9 @@ extension Partition {
             }
             let message = pending.message
             let deadline =
-                message.ttlSeconds == 0
-                ? message.sent.milliseconds + Partition.nowOrNeverDeadline : message.expires.milliseconds
+                message.times.longest == 0
+                ? message.sent.milliseconds + Partition.nowOrNeverDeadline
+                : message.end(message.times.longest).milliseconds
             if turn.now.wall.milliseconds >= deadline {
                 resolutions[ticket] = nil
                 propose(.resolve(ticket: ticket, targets: []))

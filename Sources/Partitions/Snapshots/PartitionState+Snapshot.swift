@@ -18,12 +18,14 @@ extension PartitionState {
         writeLog(&out)
         writeStreams(&out)
         writeTransports(&out)
+        writeEnds(&out)
         return out.bytes
     }
 
     mutating func restore(_ bytes: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(bytes)
-        let version = try reader.version(of: "a snapshot", 1...SnapshotWriter.versionWithTransports)
+        let version = try reader.version(of: "a snapshot", 1...SnapshotWriter.versionWithEnds)
+        hasSeveralEnds = version == SnapshotWriter.versionWithEnds
         guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
         applied = Sequence(try reader.varint())
         guard applied.rawValue <= 1 << 62 else { throw reader.fail("a record that no journal reaches") }
@@ -47,6 +49,7 @@ extension PartitionState {
         try readLog(&reader)
         try readStreams(&reader, version)
         try readTransports(&reader)
+        try readEnds(&reader)
         try reader.expectEnd()
     }
 
@@ -54,9 +57,9 @@ extension PartitionState {
 
     /// Nothing where no device has a transport: a former build's snapshot ends before them.
     private func writeTransports(_ out: inout ByteWriter) {
-        guard !transports.isEmpty else { return }
+        guard !transports.isEmpty || hasSeveralEnds else { return }
         out.varint(transports.count)
-        for (index, stored) in transports.sorted(by: { $0.key < $1.key }) {
+        for (index, stored) in transports.all {
             out.varint(UInt64(index))
             out.varint(stored.count)
             for one in stored { out.stored(one) }
@@ -66,7 +69,9 @@ extension PartitionState {
     private mutating func readTransports(_ reader: inout ByteReader) throws(DecodeError) {
         guard !reader.isAtEnd else { return }
         let count = try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 13)
-        guard count > 0 else { throw reader.fail("no transports where there should be some") }
+        guard count > 0 || !reader.isAtEnd else {
+            throw reader.fail("no transports where there should be some")
+        }
         for _ in 0..<count {
             let index = try reader.deviceIndex()
             guard devices.project(index) != 0, transports[index] == nil else {
@@ -221,7 +226,7 @@ extension PartitionState {
         out.varint(log.count)
         log.forEach { entry in
             out.varint(entry.position.rawValue)
-            out.u64(UInt64(bitPattern: entry.expires.milliseconds))
+            out.u64(UInt64(bitPattern: entry.ends.stream.milliseconds))
             out.varint(UInt64(entry.project))
             out.string(log.keys.bytes(of: entry.key))
             out.varint(entry.record.rawValue)
@@ -239,14 +244,14 @@ extension PartitionState {
         log.skip(to: last)
     }
 
-    mutating func readMessage(_ reader: inout ByteReader) throws(DecodeError) {
+    mutating func readMessage(_ reader: inout ByteReader, withEnds: Bool = false) throws(DecodeError) {
         let position = try reader.position()
         guard position > log.last else { throw reader.fail("positions out of order") }
-        let expires = try reader.wallTime()
+        let ends = withEnds ? try reader.ends(at: position) : EntryEnds.same(try reader.wallTime())
         let project = try reader.project().rawValue
         let key = log.key(try reader.string(max: 4096), in: project)
         let entry = LogEntry(
-            position: position, expires: expires, project: project, key: key,
+            position: position, ends: ends, project: project, key: key,
             record: Sequence(try reader.varint()), ordinal: try reader.number(),
             bytes: try reader.number(),
             targets: try reader.devices())
@@ -281,6 +286,9 @@ extension PartitionState {
         }
         out.varint(conditions.count)
         for (ticket, pending) in conditions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) }) {
+            // What follows the whole says how else such a message ends.
+            var pending = pending
+            pending.message.times = TimesToLive(pending.message.times.stream)
             out.condition(ticket, pending)
         }
     }
@@ -336,11 +344,13 @@ extension PartitionState {
         windows[session] = DeduplicationWindow(highest: highest, bits: bits)
     }
 
-    mutating func readCondition(_ reader: inout ByteReader) throws(DecodeError) {
+    mutating func readCondition(
+        _ reader: inout ByteReader, withEnds: Bool = false
+    ) throws(DecodeError) {
         let ticket = ConditionTicket(record: Sequence(try reader.varint()), ordinal: try reader.number())
         let pending = PendingCondition(
             project: try reader.project(), condition: try reader.condition(),
-            message: try reader.envelope())
+            message: try reader.envelope(withEnds: withEnds))
         fanouts.begin(pending.project, pending.message.id, parts: 1)
         conditions[ticket] = pending
     }

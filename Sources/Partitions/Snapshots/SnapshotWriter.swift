@@ -14,10 +14,13 @@ final class SnapshotWriter {
     /// Version 4: a device's transports follow the device. Written only where a device has transports, so
     /// that a former build reads every other snapshot.
     static let versionWithTransports: UInt8 = 4
+    /// Version 5: messages that do not end everywhere at once. Written only by a partition that has had one.
+    static let versionWithEnds: UInt8 = 5
 
     enum Item: UInt8 {
         case end = 0
-        case device, topic, message, outbox, entry, mark, window, condition, transports
+        case device, topic, message, outbox, entry, mark, window, condition, transports, messageWithEnds,
+            conditionWithEnds
     }
 
     private enum Phase: Comparable {
@@ -73,7 +76,9 @@ final class SnapshotWriter {
         conditions = state.conditions.sorted { ConditionTicket.isBefore($0.key, $1.key) }
         state.outboxes.forEach { outboxes.append(($0, $1)) }
         state.marks.forEach { marks.append(($0, $1)) }
-        out.u8(state.transports.isEmpty ? SnapshotWriter.version : SnapshotWriter.versionWithTransports)
+        let version =
+            state.transports.isEmpty ? SnapshotWriter.version : SnapshotWriter.versionWithTransports
+        out.u8(state.hasSeveralEnds ? SnapshotWriter.versionWithEnds : version)
         out.header(of: state)
         out.varint(UInt64(deviceEnd))
         out.varint(state.log.last.rawValue)
@@ -268,9 +273,9 @@ final class SnapshotWriter {
         place += 1
         guard !entry.targets.isEmpty else { return }
         if keeping.last != entry.record { keeping.append(entry.record) }
-        out.u8(Item.message.rawValue)
+        out.u8(entry.ends.areSame ? Item.message.rawValue : Item.messageWithEnds.rawValue)
         out.varint(entry.position.rawValue)
-        out.u64(UInt64(bitPattern: entry.expires.milliseconds))
+        out.ends(entry.ends)
         out.varint(UInt64(entry.project))
         out.string(state.log.keys.bytes(of: entry.key))
         out.varint(entry.record.rawValue)
@@ -292,7 +297,7 @@ final class SnapshotWriter {
             out.varint(window.highest)
             for word in window.bits { out.u64(word) }
         } else if let (ticket, pending) = conditions.popLast() {
-            out.u8(Item.condition.rawValue)
+            out.u8((pending.message.times.areSame ? Item.condition : .conditionWithEnds).rawValue)
             out.condition(ticket, pending)
         } else {
             out.u8(Item.end.rawValue)

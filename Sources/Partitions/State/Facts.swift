@@ -70,8 +70,11 @@ enum Fact: Sendable {
     /// The device's address of this kind ends, if it is still the address of the record `generation`.
     case endTransport(index: UInt32, Transport.Kind, generation: UInt64)
     /// Devices whose push services have the messages up to a position. A device that also listens is still to
-    /// be told of a loss.
+    /// be told of a loss. Only former records have this fact.
     case pushed([ReadUpTo])
+    /// A device's push service has the message at a position. Older messages may still wait for the device's
+    /// stream that ended at the service.
+    case pushedOne(at: Position, index: UInt32)
 }
 
 /// A slice of what one partition should have of another's devices, told again because the fingerprints of the
@@ -130,7 +133,13 @@ struct DeliveryDecision: Sendable {
         /// The project's bound of waiting bytes is reached: the targets are told of a loss.
         case refused = 3
     }
+    /// For streams, and for devices without an address at a push service.
     var disposition: Disposition
+    /// The push services for which the message waits although it does not wait for streams: it is stored for
+    /// devices with an address there, and for nobody else.
+    var reach: Transport.Kinds = []
+    /// Whether the project's bound of waiting bytes is reached for the devices in `reach`.
+    var isReachRefused = false
     /// At least 2 above every earlier position: an overflow that the message causes is told just before it.
     var position: Position
     /// Listening devices whose window is full. Each leaves its `DeliveryLimits.passDepth` oldest entries, and
@@ -139,6 +148,17 @@ struct DeliveryDecision: Sendable {
     var passedUpTo = Position.zero
     /// Listening devices, which do not overflow at the limit of absent devices. Only devices near that limit.
     var exempt = DeviceSet()
+
+    /// Whether the devices for which the message would be kept are told of a loss instead.
+    var isRefused: Bool { disposition == .refused || isReachRefused }
+
+    /// Of the targets, those for which the message is kept.
+    func kept(_ targets: DeviceSet, _ addresses: AddressTable) -> DeviceSet {
+        switch disposition {
+        case .stored, .refused: targets
+        case .passing, .late: reach.isEmpty ? DeviceSet() : addresses.targets(targets, reach)
+        }
+    }
 }
 
 /// What one partition tells another, exactly once and in order.

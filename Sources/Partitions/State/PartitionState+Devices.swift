@@ -98,22 +98,33 @@ extension PartitionState {
         let ordinal = cursor.ordinal
         cursor.ordinal += 1
         defer { log.skip(to: decision.position) }
-        guard decision.disposition != .late else { return }
-        let targets = registered(targets, project)
+        noteEnds(of: message)
+        guard decision.disposition != .late || !decision.reach.isEmpty else { return }
+        var targets = registered(targets, project)
+        let kept = decision.kept(targets, transports)
+        if decision.disposition == .late { targets = kept }
         guard !targets.isEmpty else { return }
         var delivery = Delivery(
             position: decision.position, event: message.event, targets: targets, overflowed: DeviceSet())
-        switch decision.disposition {
-        case .stored:
-            delivery.overflowed = store(
-                message, of: project, for: targets, by: decision, record: cursor.record, ordinal: ordinal)
-        case .refused:
+        if !transports.isEmpty, !message.times.momentary.isEmpty {
+            delivery.momentary = (
+                message.times.momentary, message.sent, decision.isRefused ? DeviceSet() : kept
+            )
+        }
+        if decision.isRefused {
             let told = Position(decision.position.rawValue - 1)
-            targets.forEach { note(Loss(told: told, record: cursor.record), of: $0) }
-            delivery.overflowed = targets
-        case .passing, .late: break
+            kept.forEach { note(Loss(told: told, record: cursor.record), of: $0) }
+            delivery.overflowed = kept
+        } else if !kept.isEmpty {
+            delivery.overflowed = store(
+                message, of: project, for: kept, by: decision, record: cursor.record, ordinal: ordinal)
         }
         cursor.deliveries.append(delivery)
+    }
+
+    /// A snapshot says whether there may be such a message in it.
+    mutating func noteEnds(of message: Envelope) {
+        if !message.times.areSame { hasSeveralEnds = true }
     }
 
     private func registered(_ targets: DeviceSet, _ project: ProjectNumber) -> DeviceSet {
@@ -139,9 +150,11 @@ extension PartitionState {
         let lost = key == 0 ? overflow(targets, by: decision, record: record) : collapse(key, targets)
         // A key whose last entry was just replaced has lost its number, and needs another.
         let kept = log.key(message.collapseKey, in: project.rawValue)
+        let kinds = message.times.areSame ? [] : transports.kinds(among: targets)
+        let ends = EntryEnds(of: message, at: decision.position, for: kinds)
         log.append(
             LogEntry(
-                position: decision.position, expires: message.expires, project: project.rawValue, key: kept,
+                position: decision.position, ends: ends, project: project.rawValue, key: kept,
                 record: record, ordinal: ordinal, bytes: UInt32(message.event.count), targets: targets,
                 body: message.event))
         return lost

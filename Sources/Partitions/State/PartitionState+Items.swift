@@ -31,6 +31,7 @@ extension PartitionState {
             case .topic: try readTopic(&numbers, &reader)
             case .transports: try readTransports(&reader)
             case .message: try readMessage(&reader)
+            case .messageWithEnds: try readMessage(&reader, withEnds: true)
             case .outbox: outbox = try readOutbox(&reader)
             case .entry:
                 guard outbox != nil else { throw reader.fail("an entry of no outbox") }
@@ -42,6 +43,7 @@ extension PartitionState {
             case .mark: try readMark(&reader, SnapshotWriter.version)
             case .window: try readWindow(&reader)
             case .condition: try readCondition(&reader)
+            case .conditionWithEnds: try readCondition(&reader, withEnds: true)
             case .end:
                 for (message, part) in parts { fanouts.begin(part.project, message, parts: part.count) }
                 devices.skip(to: next)
@@ -126,8 +128,8 @@ extension SnapshotWriter.Item {
     fileprivate var rank: Int {
         switch self {
         case .end, .device, .topic, .transports: 0
-        case .message: 1
-        case .outbox, .entry, .mark, .window, .condition: 2
+        case .message, .messageWithEnds: 1
+        case .outbox, .entry, .mark, .window, .condition, .conditionWithEnds: 2
         }
     }
 }

@@ -14,6 +14,8 @@ extension PartitionState {
             for pushed in cursors {
                 log.drop(pushed.devices, upTo: pushed.position, departure(&devices))
             }
+        case .pushedOne(let position, let index):
+            log.drop(DeviceSet(index), at: position, departure(&devices))
         default: preconditionFailure("only facts of transports come here")
         }
     }
@@ -43,11 +45,12 @@ extension PartitionState {
         writer?.touch(device: index, self)
         transports[index]?.remove(at: place)
         if transports[index]?.isEmpty == true { transports[index] = nil }
+        log.lookAgain(at: index)
     }
 
     /// The first law of transports that does not hold; `nil` where all do.
     var brokenInTransports: String? {
-        for (index, stored) in transports {
+        for (index, stored) in transports.all {
             if devices.find(index) == nil { return "device \(index) is gone, and has a transport" }
             if stored.isEmpty { return "device \(index) has an empty list of transports" }
             if zip(stored, stored.dropFirst()).contains(where: { $0.transport.kind >= $1.transport.kind }) {
@@ -60,7 +63,7 @@ extension PartitionState {
                 return "device \(index) has an address of a record to come"
             }
         }
-        return nil
+        return transports.brokenInvariant
     }
 }
 

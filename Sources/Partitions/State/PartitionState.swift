@@ -31,7 +31,9 @@ struct PartitionState: ~Copyable {
     /// they are told.
     var overflowed: [UInt32: Loss] = [:]
     /// The push services that reach a device, by index; in the order of their kinds.
-    var transports: [UInt32: [StoredTransport]] = [:]
+    var transports = AddressTable()
+    /// Whether a message came that does not end everywhere at once: snapshots then have a version of their own.
+    var hasSeveralEnds = false
     /// Whether the log keeps what a message takes out until its record is durable. False during `replay`.
     var castsShadows = false
 
@@ -89,9 +91,13 @@ struct PartitionState: ~Copyable {
     struct Delivery {
         var position: Position
         var event: [UInt8]
+        /// The devices whose streams get the message if they are live.
         var targets: DeviceSet
         /// The targets that lost older messages by this message; they are told at `position - 1`.
         var overflowed: DeviceSet
+        /// For which push services the message is now or never, when it was sent, and for which devices it
+        /// waits in the log all the same.
+        var momentary: (kinds: Transport.Kinds, sent: WallTime, kept: DeviceSet)?
     }
 
     struct FormerGeneration: Hashable {
@@ -160,6 +166,7 @@ struct PartitionState: ~Copyable {
             let ticket = ConditionTicket(record: cursor.record, ordinal: cursor.ordinal)
             cursor.ordinal += 1
             conditions[ticket] = PendingCondition(project: project, condition: condition, message: message)
+            noteEnds(of: message)
             fanouts.begin(project, message.id, parts: 1)
         case .resolve(let ticket, let targets):
             guard let pending = conditions.removeValue(forKey: ticket) else { return }
@@ -190,7 +197,7 @@ struct PartitionState: ~Copyable {
         case .gone(let positions):
             for position in positions { lose(position, cursor.record) }
         case .expire(let now):
-            log.expire(now, departure(&devices))
+            log.expire(now, transports, departure(&devices))
         case .seen(let day, let seen):
             seen.forEach { note($0, seenOn: day) }
         case .evict(let session):
@@ -204,7 +211,7 @@ struct PartitionState: ~Copyable {
             if let part = mark.part { (mark.fingerprint, mark.part) = (part.fingerprint, nil) }
             marks[from] = mark
         case .compared(let generation): comparedGeneration = max(comparedGeneration, generation)
-        case .setTransport, .endTransport, .pushed: applyTransport(fact, record: cursor.record)
+        case .setTransport, .endTransport, .pushed, .pushedOne: applyTransport(fact, record: cursor.record)
         case .repair(let to, let slice):
             repair(to: to, slice, &cursor)
         }
@@ -314,6 +321,7 @@ struct PartitionState: ~Copyable {
         _ message: Envelope, to topic: TopicName, in project: ProjectNumber, _ cursor: inout Cursor
     ) {
         cursor.ordinal += 1
+        noteEnds(of: message)
         guard let number = names.number(of: topic.utf8, in: project) else { return }
         let parts = topics.parts(number)
         for part in parts {

@@ -258,8 +258,9 @@ extension Partition {
     func durableWaiting(_ index: UInt32, after: Position, _ now: Instant) -> [LogEntry] {
         let durable = pipeline.durable
         let limit = Int(options.delivery.waitingHardMax)
+        let kinds = state.transports.kinds(of: index)
         return state.log.durablyWaiting(for: index, after: after, limit: limit) {
-            $0.record <= durable && ($0.expires > now.wall || deliversLate)
+            $0.record <= durable && ($0.ends.last(kinds) > now.wall || deliversLate)
         }
     }
 

@@ -42,20 +42,20 @@ extension Request {
     private func encodeRest(into out: inout ByteWriter) {
         switch self {
         case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
-            out.u8(8)
+            out.u8(message.times.areSame ? 8 : 17)
             out.requestKey(key)
             out.topic(project, topic)
             out.envelope(message)
             out.varint(fanoutsMax)
         case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
-            out.u8(9)
+            out.u8(message.times.areSame ? 9 : 18)
             out.requestKey(key)
             out.varint(UInt64(project.rawValue))
             out.condition(condition)
             out.envelope(message)
             out.varint(fanoutsMax)
         case .sendToDevice(let key, let device, let message):
-            out.u8(10)
+            out.u8(message.times.areSame ? 10 : 19)
             out.requestKey(key)
             out.registration(device)
             out.envelope(message)
@@ -122,17 +122,19 @@ extension Request {
     private static func decodeRest(_ tag: UInt8, from reader: inout ByteReader) throws(DecodeError) -> Request
     {
         switch tag {
-        case 8:
+        case 8, 17:
             let key = try reader.requestKey()
             let (project, topic) = try reader.topic()
             return .sendToTopic(
-                key, project: project, topic, try reader.envelope(), fanoutsMax: try reader.int())
-        case 9:
+                key, project: project, topic, try reader.envelope(withEnds: tag == 17),
+                fanoutsMax: try reader.int())
+        case 9, 18:
             return .sendToCondition(
                 try reader.requestKey(), project: try reader.project(), try reader.condition(),
-                try reader.envelope(), fanoutsMax: try reader.int())
-        case 10:
-            return .sendToDevice(try reader.requestKey(), try reader.registration(), try reader.envelope())
+                try reader.envelope(withEnds: tag == 18), fanoutsMax: try reader.int())
+        case 10, 19:
+            return .sendToDevice(
+                try reader.requestKey(), try reader.registration(), try reader.envelope(withEnds: tag == 19))
         case 11:
             let (project, topic) = try reader.topic()
             return .members(project: project, topic)

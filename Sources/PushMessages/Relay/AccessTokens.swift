@@ -15,15 +15,15 @@ public struct AccessTokens: Sendable {
         public var endMargin: Int64 = 10
         /// The longest life that is believed, in seconds.
         public var lifeMax: Int64 = 86_400
-        /// Nanoseconds after which a request without an answer counts as failed.
-        public var answerMax: UInt64 = .seconds(90)
-        /// Nanoseconds until the next request after a failure, doubled with each further failure, and at
+        /// How long a request may take. Then a request without an answer counts as failed.
+        public var answerMax: TimeSpan = .seconds(90)
+        /// How long until the next request after a failure, doubled with each further failure, and at
         /// most; and at least where the account was refused.
-        public var pauseMin: UInt64 = .seconds(1)
-        public var pauseMax: UInt64 = .seconds(300)
-        public var refusedPause: UInt64 = .seconds(60)
+        public var pauseMin: TimeSpan = .seconds(1)
+        public var pauseMax: TimeSpan = .seconds(300)
+        public var refusedPause: TimeSpan = .seconds(60)
         /// A token that is refused so soon after it came is not fetched again: another would be no better.
-        public var freshFor: UInt64 = .seconds(10)
+        public var freshFor: TimeSpan = .seconds(10)
 
         public init() {}
     }
@@ -128,13 +128,13 @@ public struct AccessTokens: Sendable {
     }
 
     private mutating func pause(
-        _ now: MonotonicTime, least: UInt64, asked: Int?, _ outcome: PushOutcome, _ effects: inout [Effect]
+        _ now: MonotonicTime, least: TimeSpan, asked: Int?, _ outcome: PushOutcome,
+        _ effects: inout [Effect]
     ) {
         failures += 1
-        let doubled = least.multipliedReportingOverflow(by: 1 << UInt64(min(failures - 1, 32)))
-        let own = doubled.overflow ? bounds.pauseMax : min(doubled.partialValue, bounds.pauseMax)
+        let own = min(least.doubled(times: failures - 1), bounds.pauseMax)
         let wanted = UInt64(clamping: max(0, asked ?? 0))
-        let other = wanted >= bounds.pauseMax / .seconds(1) ? bounds.pauseMax : .seconds(wanted)
+        let other = wanted >= bounds.pauseMax.seconds ? bounds.pauseMax : .seconds(wanted)
         paused = (now.advanced(by: max(own, other)), outcome)
         let tickets = waiting
         waiting = []

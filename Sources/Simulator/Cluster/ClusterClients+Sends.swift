@@ -56,16 +56,17 @@ extension ClusterSimulation {
         triesLeft: Int, done: @escaping () -> Void
     ) {
         nextMessage += 1
+        let times = timesToLive(nextMessage, isShort: isShort)
         let envelope = Envelope(
             id: MessageID(time: nextMessage, random: options.seed), event: body(of: nextMessage),
-            collapseKey: Array(key.utf8), sent: wall, ttlSeconds: isShort ? 1 : 86_400)
+            collapseKey: Array(key.utf8), sent: wall, times: times)
         guard let to = self.address(target) else { return done() }
         let index = history.sends.count
-        history.sends.append(
-            History.Send(
-                message: nextMessage, target: target, key: key, expires: isShort ? now + .seconds(1) : nil,
-                began: now, outcome: .unknown, bytes: envelope.event.count,
-                project: Int(project(of: target).rawValue)))
+        var sent = History.Send(
+            message: nextMessage, target: target, key: key, began: now, outcome: .unknown,
+            bytes: envelope.event.count, project: Int(project(of: target).rawValue))
+        note(times, of: &sent)
+        history.sends.append(sent)
         let send = Send(
             project: project(of: target), target: to, message: envelope, validateOnly: false)
         let number = nextMessage
@@ -106,6 +107,38 @@ extension ClusterSimulation {
                 self.trySend(client, target, key: key, isShort: isShort, triesLeft: triesLeft - 1, done: done)
             }
         }
+    }
+
+    private static let long: UInt32 = 86_400
+
+    /// Where devices have addresses, some messages end at another time there than on streams. The times
+    /// follow from the message's number alone, so that runs without addresses roll no dice for them.
+    private func timesToLive(_ message: UInt64, isShort: Bool) -> TimesToLive {
+        let long = ClusterSimulation.long
+        guard options.pushedPerMille > 0, !isShort else { return TimesToLive(isShort ? 1 : long) }
+        var random = SeededGenerator(seed: options.seed &* 31 &+ message)
+        func times(stream: UInt32, web: UInt32) -> TimesToLive {
+            TimesToLive(stream: stream, web: web, apns: long, fcm: stream)
+        }
+        switch random.next(upperBound: UInt64(10)) {
+        case 0: return times(stream: 0, web: long)
+        case 1: return times(stream: 1, web: long)
+        case 2: return times(stream: long, web: 1)
+        case 3: return times(stream: long, web: 0)
+        case 4: return TimesToLive(0)
+        default: return TimesToLive(long)
+        }
+    }
+
+    /// A message of now or never comes to streams whenever its partition can, and is attempted at a push
+    /// service within half a minute.
+    private func note(_ times: TimesToLive, of sent: inout History.Send) {
+        let long = ClusterSimulation.long
+        if times.stream < long, times.stream > 0 { sent.expires = now + .seconds(UInt64(times.stream)) }
+        if times.web < long { sent.pushExpires = now + .seconds(times.web == 0 ? 30 : UInt64(times.web)) }
+        sent.waits = []
+        if times.stream == long { sent.waits.insert(.onStreams) }
+        if times.web == long { sent.waits.insert(.atServices) }
     }
 
     /// A 504 must have a reason: an owner may have looked at the send, and something was broken lately.

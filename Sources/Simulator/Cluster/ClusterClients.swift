@@ -18,6 +18,8 @@ struct ClusterClient {
     var addresses = 0
     /// The newest of these of which the device has heard that it is stored.
     var storedAddress = 0
+    /// When the first of these was.
+    var addressed: MonotonicTime?
     init(number: Int, project: ProjectNumber) {
         self.number = number
         self.project = project

@@ -184,6 +184,8 @@ extension ClusterSimulation {
         rules.waitingMax = Int(options.partition.delivery.waitingMax)
         rules.waitingBytesMax = options.partition.waitingBytesMax
         rules.isSilent = { [unowned self] in pushKind($0).isSilent }
+        rules.isPushed = { [unowned self] in pushKind($0).isPushed }
+        rules.hasAddress = { [unowned self] in hasAddress($0, since: $1) }
         var found = Checkers(history, rules: rules).all()
         for (number, client) in clients.enumerated()
         where client.registration != nil && !client.isGone && history.final[number] == nil {

@@ -168,6 +168,7 @@ final class SimulatedPushService {
         let message = world.number(ofBody: job.event)
         world.note(message << 8 ^ UInt64(address.device) ^ 0x50_0000)
         world.count("pushes accepted")
+        if job.isMomentary { world.count("attempts of now or never") }
         world.history.pushes.append(
             .init(device: address.device, message: message, position: 0, at: world.now))
         return .accepted
@@ -203,6 +204,7 @@ extension ClusterSimulation {
             case .done?:
                 self.clients[client].storedAddress = max(
                     self.clients[client].storedAddress, address.number)
+                if self.clients[client].addressed == nil { self.clients[client].addressed = self.now }
             case .refused(.unregistered)?: return self.isUnregistered(client)
             default:
                 self.after(.milliseconds(300) + self.roll(.milliseconds(900)), .client) {
@@ -210,6 +212,13 @@ extension ClusterSimulation {
                 }
             }
         }
+    }
+
+    /// Whether a partition has had an address of the device from that time on. A device whose address was
+    /// gone counts as one without an address: when it listens, the mark of the address goes.
+    func hasAddress(_ client: Int, since time: MonotonicTime) -> Bool {
+        guard let first = clients[client].addressed, first < time else { return false }
+        return !pushService.hasGone(0...clients[client].addresses, of: client)
     }
 
     /// A service may have said that the addresses of a device are gone: apps then tell another when they

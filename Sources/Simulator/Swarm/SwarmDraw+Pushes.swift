@@ -21,6 +21,8 @@ extension SwarmDraw {
         bound("push-grace-ms", Int(partition.pushGrace.milliseconds)) {
             $0.partition.pushGrace = .milliseconds(UInt64($1))
         }
+        bound("attempts", partition.momentaryMax) { $0.partition.momentaryMax = $1 }
+        bound("attempt-bytes", partition.momentaryBytesMax) { $0.partition.momentaryBytesMax = $1 }
         bound("origin-at-once", pushes.atOnce) { $0.pushes.atOnce = $1 }
         bound("origin-waiting", pushes.waitingMax) { $0.pushes.waitingMax = $1 }
         bound("origin-failures", pushes.failuresMax) { $0.pushes.failuresMax = $1 }

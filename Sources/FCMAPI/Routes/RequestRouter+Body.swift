@@ -1,0 +1,46 @@
+import HTTPMessages
+
+// A request's body: its content coding, and its JSON.
+
+extension RequestRouter {
+    /// The body's content. A body in gzip may have as much content as the path's body may have bytes. It is
+    /// unpacked only here, in the request's turn and behind what a path checks before it reads the body, so
+    /// that no request keeps unpacked bytes while it waits (rule: bounds-before-work).
+    func body() throws(APIError) -> [UInt8] {
+        guard let coding = request.fields["content-encoding"], !request.body.isEmpty else {
+            return request.body
+        }
+        let name = String(decoding: coding, as: UTF8.self).lowercased()
+        guard request.fields.count(of: "content-encoding") == 1 else { throw .contentCoding("several") }
+        switch name {
+        case "identity": return request.body
+        case "gzip", "x-gzip":
+            do throws(Gzip.Failure) {
+                return try Gzip.unpack(request.body, bytesMax: contentBytesMax)
+            } catch { throw .gzip(error) }
+        default: throw .contentCoding(name)
+        }
+    }
+
+    private var contentBytesMax: Int {
+        let bound = BodyBound.of(request, isAdmin: isAdmin) {
+            api.authenticator.principal(request, api.directory, now: now) != nil
+        }
+        return if case .bytes(let most) = bound { most } else { BodyBound.small }
+    }
+
+    /// Checks a body whose content does not matter: it may be missing, or must be an object.
+    func ignoredBody() throws(APIError) {
+        guard !request.body.isEmpty, try json().kind != .object else { return }
+        throw .badJSON("The body must be an object.")
+    }
+
+    func json() throws(APIError) -> JSONValue {
+        let body = try body()
+        do {
+            return try api.parser.parse(body, isLenient: true)
+        } catch {
+            throw .badJSON(error.reason)
+        }
+    }
+}

@@ -1,0 +1,113 @@
+import Model
+
+// When waiting messages end. A message is filed under the minute of its next end.
+
+extension DeliveryLog {
+    /// The entries that are looked at when one minute is over.
+    struct Expiring {
+        /// Some of these entries may be gone, or be filed elsewhere meanwhile.
+        var positions: [Position] = []
+        /// How many of these entries still wait.
+        var live = 0
+
+        mutating func add(_ position: Position) {
+            positions.append(position)
+            live += 1
+        }
+    }
+
+    /// Takes out of the log what ended in the minutes that are wholly over at `now`: whole entries, and of a
+    /// message with several ends those devices for which no way is left.
+    mutating func expire(_ now: WallTime, _ addresses: AddressTable, _ departure: Departure) {
+        let minute = now.milliseconds / 60_000
+        for due in expiring.keys.filter({ $0 < minute }).sorted() {
+            let positions = expiring[due]?.positions ?? []
+            expiring[due] = nil
+            for position in positions {
+                guard let (block, place) = find(position),
+                    block.entries[place].ends.next.milliseconds / 60_000 == due
+                else { continue }
+                end(block, place, before: minute, addresses, departure)
+            }
+        }
+        earliest = expiring.keys.min()
+    }
+
+    /// Takes the targets out of an entry that is filed nowhere, and files the rest.
+    private mutating func end(
+        _ block: LogBlock, _ place: Int, before minute: Int64, _ addresses: AddressTable,
+        _ departure: Departure
+    ) {
+        let entry = block.entries[place]
+        func lasts(_ end: WallTime) -> Bool { end.milliseconds / 60_000 >= minute }
+        var leaving = entry.targets
+        if lasts(entry.ends.stream) {
+            leaving = DeviceSet()
+        } else {
+            let kinds = Transport.Kinds(Transport.Kind.allCases.filter { lasts(entry.ends[$0]) })
+            if !kinds.isEmpty { leaving = leaving.subtracting(addresses.targets(entry.targets, kinds)) }
+        }
+        if !leaving.isEmpty { take(leaving, outOf: block, at: place, departure) }
+        guard !block.entries[place].targets.isEmpty, let next = entry.ends.nextEnd(from: minute) else {
+            return
+        }
+        block.entries[place].ends = entry.ends.lookedAt(next)
+        file(entry.position, under: next)
+    }
+
+    /// The device has lost an address, so its messages may be over sooner: the log looks at them again.
+    mutating func lookAgain(at index: UInt32) {
+        visit(DeviceSet(index), upTo: last) { log, block, place in
+            let entry = block.entries[place]
+            guard case .several(let ends) = entry.ends, entry.targets.contains(index) else { return true }
+            let first = EntryEnds.first(ends, at: entry.position)
+            guard first < ends.next else { return true }
+            block.entries[place].ends = entry.ends.lookedAt(first)
+            log.forgetExpiry(of: entry)
+            log.file(entry.position, under: first)
+            return true
+        }
+    }
+
+    /// Whether the entry is there.
+    mutating func setEnds(_ ends: EntryEnds, at position: Position) -> Bool {
+        guard let (block, place) = find(position) else { return false }
+        let former = block.entries[place]
+        block.entries[place].ends = ends
+        forgetExpiry(of: former)
+        file(position, under: ends.next)
+        return true
+    }
+
+    mutating func file(_ position: Position, under end: WallTime) {
+        let minute = end.milliseconds / 60_000
+        expiring[minute, default: Expiring()].add(position)
+        earliest = min(earliest ?? minute, minute)
+    }
+
+    /// The earliest time at which `expire` may have something to do: the end of a minute.
+    var nextExpiry: WallTime? { earliest.map { WallTime(milliseconds: ($0 + 1) * 60_000) } }
+    var expiriesHeld: Int { expiring.values.reduce(0) { $0 + $1.positions.count } }
+
+    /// Most entries go long before they expire. The log strikes gone entries out of their minute when they
+    /// outnumber the rest, so that memory follows what waits and not the traffic of four weeks.
+    mutating func forgetExpiry(of entry: LogEntry) {
+        let minute = entry.ends.next.milliseconds / 60_000
+        var isCrowded = false
+        expiring.update(minute) { held in
+            held.live -= 1
+            isCrowded = held.positions.count > max(128, held.live * 2)
+            return held.live > 0
+        }
+        if expiring.isEmpty { earliest = nil }
+        guard isCrowded, var held = expiring[minute] else { return }
+        // An entry may have been filed here more than once.
+        var former = Position.zero
+        held.positions = held.positions.sorted().filter { position in
+            defer { former = position }
+            guard position > former, let (block, place) = find(position) else { return false }
+            return block.entries[place].ends.next.milliseconds / 60_000 == minute
+        }
+        expiring[minute] = held
+    }
+}

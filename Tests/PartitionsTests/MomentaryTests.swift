@@ -1,0 +1,168 @@
+import Model
+import Testing
+
+@testable import Partitions
+
+/// Messages with a time to live of 0 at a push service: one attempt, now or never.
+@Suite("Now or never at push services")
+struct MomentaryTests {
+    private static let web = Transport(kind: .web, address: Array("endpoint and keys".utf8))
+    private static let times = TimesToLive(stream: 3600, web: 0, apns: 3600, fcm: 3600)
+
+    private static func device(_ harness: PartitionHarness) throws -> (Registration, DeviceMAC) {
+        let (device, credential) = try #require(harness.register(in: 1))
+        _ = harness.change(.subscribe, "news", [device])
+        _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+        return (device, credential)
+    }
+
+    private static func lawsHold(_ harness: PartitionHarness) {
+        _ = harness.partitions[1].brokenInvariant(isWhole: true).map { Issue.record("\($0)") }
+    }
+
+    @Test("one attempt is made, and none follows it, whatever the service says")
+    func once() throws {
+        for result in [PushReport.Result.later(after: .zero, isFailure: true), .closed(for: .zero), .done] {
+            let harness = PartitionHarness()
+            let (device, _) = try MomentaryTests.device(harness)
+            harness.publish("a", to: "news", ttl: 0)
+            let (partition, job) = try #require(harness.jobs.first)
+            #expect(job.isMomentary && job.expires == harness.now.wall)
+            #expect(harness.waitingCount(1, device.index.rawValue) == 0, "nothing is stored")
+            harness.answer(job, of: partition, result)
+            harness.pass(seconds: 10)
+            harness.pass(seconds: 3600)
+            try harness.succeed(1)
+            #expect(harness.takeJobs() == ["a"])
+            MomentaryTests.lawsHold(harness)
+        }
+    }
+
+    @Test("an attempt waits until the message is durable")
+    func durable() throws {
+        let harness = PartitionHarness()
+        _ = try MomentaryTests.device(harness)
+        harness.holdsAppends = true
+        harness.publish("a", to: "news", ttl: 0)
+        #expect(harness.takeJobs() == [])
+        harness.holdsAppends = false
+        harness.releaseAppends()
+        #expect(harness.takeJobs() == ["a"])
+    }
+
+    @Test("a device that listens gets the message on its stream, and no attempt")
+    func listening() throws {
+        let harness = PartitionHarness()
+        let (device, credential) = try MomentaryTests.device(harness)
+        harness.listen(device, credential, stream: 1)
+        _ = harness.takeEvents()
+        harness.publish("a", to: "news", ttl: 0)
+        #expect(harness.takeEvents() == ["a"])
+        harness.pass(seconds: 10)
+        #expect(harness.takeJobs() == [])
+    }
+
+    @Test("what the service takes leaves the log, and what it does not take waits for the stream")
+    func streamsWait() throws {
+        let harness = PartitionHarness()
+        let (device, credential) = try MomentaryTests.device(harness)
+        for text in ["a", "b"] { harness.publish(text, to: "news", times: MomentaryTests.times) }
+        let jobs = harness.takeAllJobs()
+        #expect(jobs.map(\.job.isMomentary) == [true, true])
+        harness.answer(jobs[0].job, of: jobs[0].partition, .later(after: .nanoseconds(1), isFailure: true))
+        harness.answer(jobs[1].job, of: jobs[1].partition, .done)
+        harness.settle()
+        #expect(harness.takeJobs() == [])
+        harness.listen(device, credential, stream: 1)
+        #expect(harness.takeEvents() == ["attached", "a"])
+    }
+
+    @Test("an address that an attempt finds gone ends, unless the device has told another")
+    func gone() throws {
+        let harness = PartitionHarness()
+        let (device, _) = try MomentaryTests.device(harness)
+        harness.publish("a", to: "news", ttl: 0)
+        let former = try #require(harness.jobs.last)
+        let other = Transport(kind: .web, address: [7])
+        _ = harness.request(.setTransport(device, by: .backend, other), of: device.partition)
+        harness.answer(former.job, of: former.partition, .gone)
+        let stored = { harness.partitions[1].state.transports[device.index.rawValue] }
+        #expect(stored()?.map(\.isGone) == [false])
+        harness.publish("b", to: "news", ttl: 0)
+        let present = try #require(harness.jobs.last)
+        harness.answer(present.job, of: present.partition, .gone)
+        harness.settle()
+        #expect(stored()?.map(\.isGone) == [true])
+    }
+
+    @Test("attempts take at most half of the places, and begin within half a minute or never")
+    func places() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 4 }
+        for _ in 0..<6 { _ = try MomentaryTests.device(harness) }
+        harness.publish("now", to: "news", ttl: 0)
+        #expect(harness.jobs.count == 2)
+        harness.publish("later", to: "news")
+        #expect(harness.takeJobs() == ["now", "now", "later", "later"])
+        harness.pass(seconds: 31)
+        let numbers = harness.partitions[1].pushes.momentary.sendings.keys.sorted()
+        for number in numbers {
+            harness.send(.pushed(PushReport(number: number, .done)), to: PartitionID(1))
+        }
+        #expect(harness.takeJobs().filter { $0 == "now" } == [])
+        #expect(harness.partitions[1].pushes.momentary.waiting == 0)
+        MomentaryTests.lawsHold(harness)
+    }
+
+    @Test("a message that is too old when it comes is not attempted")
+    func old() throws {
+        let harness = PartitionHarness()
+        let (device, _) = try MomentaryTests.device(harness)
+        var message = harness.envelope("a", ttl: 0)
+        message.sent = WallTime(milliseconds: harness.now.wall.milliseconds - 30_000)
+        _ = harness.request(.sendToDevice(nil, device, message), of: device.partition)
+        #expect(harness.takeJobs() == [])
+        message.sent = WallTime(milliseconds: harness.now.wall.milliseconds - 29_000)
+        _ = harness.request(.sendToDevice(nil, device, message), of: device.partition)
+        #expect(harness.takeJobs() == ["a"])
+    }
+
+    @Test("attempts past their bounds are left out")
+    func bounds() throws {
+        let harness = PartitionHarness {
+            ($0.pushesAtOnce, $0.momentaryMax, $0.momentaryBytesMax) = (2, 3, 5)
+        }
+        for _ in 0..<6 { _ = try MomentaryTests.device(harness) }
+        harness.publish("long", to: "news", ttl: 0)
+        let momentary = { harness.partitions[1].pushes.momentary }
+        #expect(momentary().waiting == 2 && momentary().bytes == 4, "three fit, one is at the sender")
+        MomentaryTests.lawsHold(harness)
+        harness.publish("long", to: "news", ttl: 0)
+        #expect(momentary().waiting == 2 && momentary().bytes == 4, "no room for its bytes")
+        harness.publish("b", to: "news", ttl: 0)
+        #expect(momentary().waiting == 3 && momentary().bytes == 5, "room for one device")
+        MomentaryTests.lawsHold(harness)
+        var texts: [String] = []
+        for _ in 0..<8 {
+            for (partition, job) in harness.takeAllJobs() {
+                texts.append(String(decoding: job.event, as: UTF8.self))
+                harness.answer(job, of: partition, .done)
+            }
+        }
+        #expect(texts == ["long", "long", "long", "b"])
+        #expect(momentary().waiting == 0 && momentary().bytes == 0)
+        MomentaryTests.lawsHold(harness)
+    }
+
+    @Test("a service that is left alone gets no attempt")
+    func closedService() throws {
+        let harness = PartitionHarness()
+        _ = try MomentaryTests.device(harness)
+        harness.publish("waits", to: "news")
+        let (partition, job) = try #require(harness.jobs.last)
+        harness.answer(job, of: partition, .closed(for: .seconds(60)))
+        _ = harness.takeJobs()
+        harness.publish("now", to: "news", ttl: 0)
+        harness.pass(seconds: 10)
+        #expect(harness.takeJobs() == [])
+    }
+}
