@@ -183,7 +183,7 @@ struct PushSenderTests {
         let jobs = (0..<3).map { _ in world.submit() }
         world.answer(.overQuota(retryAfterSeconds: 90))
         #expect(world.reports[jobs[0]].map { if case .later(_, false) = $0 { true } else { false } } == true)
-        #expect((UInt64.seconds(90)...(.seconds(113))).contains(world.delay(jobs[0]) ?? 0))
+        #expect((TimeSpan.seconds(90)...(.seconds(113))).contains(world.delay(jobs[0]) ?? 0))
         let next = world.submit()
         guard case .closed(let time) = world.reports[next] else {
             Issue.record("the project is not stopped")

@@ -36,7 +36,7 @@ struct PushOriginTests {
         var table = PushTable()
         for index in UInt32(1)...3 { table.want(index) }
         _ = table.next()
-        table.close(origin(1), until: MonotonicTime(nanoseconds: .seconds(60)), parking: 1)
+        table.close(origin(1), until: MonotonicTime(.seconds(60)), parking: 1)
         let passes = (table.mayPass(2, to: origin(1)), table.mayPass(3, to: origin(2)))
         #expect(passes == (false, true) && table.state(2) == .parked)
         #expect(table.brokenInvariant == nil)
@@ -45,7 +45,7 @@ struct PushOriginTests {
     @Test("changed settings free what waits in their project at once, and nothing else")
     func reopened() {
         var table = PushTable()
-        let later = MonotonicTime(nanoseconds: .seconds(60))
+        let later = MonotonicTime(.seconds(60))
         for index in UInt32(1)...5 { table.want(index) }
         for _ in 1...5 { _ = table.next() }
         table.close(origin(1), until: later, parking: 1)

@@ -11,7 +11,7 @@ from system.apnsservice import APNsService
 from system.checks import check, wait
 from system.ports import free_port
 from system.process import Server, make_certificates, make_folder
-from system.shop import Shop
+from system.shop import Project
 
 DEVICES = 30
 APP, OTHER_APP, TEAM, OTHER_TEAM = "org.example.app", "org.example.other", "TEAM000001", "TEAM000002"
@@ -153,11 +153,11 @@ def gone(shop, phone):
 
 
 def wrong_token(shop, phone):
-    alarms = shop.alarms("apns", "wrong_target")
+    alarms = shop.alarms("wrong_target", "apns")
     phone.plan(400, "BadDeviceToken")
     phone.send(data={"to": "nobody"})
     wait(phone.is_gone, "the wrong token to end")
-    check(shop.alarms("apns", "wrong_target") == alarms + 1, "BadDeviceToken ends the token, with an alarm")
+    check(shop.alarms("wrong_target", "apns") == alarms + 1, "BadDeviceToken ends the token, with an alarm")
     phone.renew()
     phone.wait_for(phone.send(data={"new": "token"}))
 
@@ -187,7 +187,7 @@ def refused_key(shop, apple, phones):
     """Apple refuses the key; all messages wait, and go as soon as there is a new key."""
     apple.keys.clear()
     names = [shop.publish("news", data={"held": str(number)}) for number in range(3)]
-    wait(lambda: shop.pushed("apns", "credentials") > 0, "Apple to refuse the key")
+    wait(lambda: shop.pushed("credentials", "apns") > 0, "Apple to refuse the key")
     wait(lambda: "refuses the project's key" in shop.server.log_text(), "a line for the operator")
     answer = apple.give(shop, "KEY0000002", TEAM)
     check([key["keyId"] for key in answer["keys"]] == ["KEY0000002"], "a new key replaces the former one")
@@ -284,7 +284,7 @@ def main():
         server = Server(folder)
         server.start()
         server.wait_ready()
-        everything(Shop(server), apple)
+        everything(Project(server), apple)
         server.end()
         apple.service.close()
     finally:

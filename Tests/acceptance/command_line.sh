@@ -138,7 +138,7 @@ echo "ok: settings for Apple's push service, and what is wrong with them"
 refused 'has no service account' "${push[@]}" fcm first "${on[@]}"
 "${tidecast[@]}" project create theirs --service-account "$work/theirs.json" "${on[@]}" > /dev/null
 refused 'no JSON' "${push[@]}" fcm first --service-account "$work/apple.p8" "${on[@]}"
-refused "is not Google's" "${push[@]}" fcm first --service-account "$work/theirs.json" "${on[@]}"
+refused 'token_uri is refused' "${push[@]}" fcm first --service-account "$work/theirs.json" "${on[@]}"
 refused 'not both' "${push[@]}" fcm first --endpoint https://a.example --no-endpoint "${on[@]}"
 refused 'https://' "${push[@]}" fcm first --service-account "$work/theirs.json" --endpoint http://localhost:1 "${on[@]}"
 "$unprivileged" install -m 600 "$work/theirs.json" "$work/google.json"

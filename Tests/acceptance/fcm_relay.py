@@ -8,7 +8,7 @@ from system.device import Device
 from system.fcmservice import FCMService
 from system.ports import free_port
 from system.process import Server, make_certificates, make_folder
-from system.shop import Shop
+from system.shop import Project
 
 DEVICES = 220
 
@@ -88,7 +88,7 @@ def through_tidecast(shop, upstream, file, authority):
     wait(lambda: shop.send(token=token, data={"to": "nobody"})[0] == 404, "the token to end here")
     error = shop.send(token=token, data={"to": "nobody"})[1]
     check(error["details"][0]["errorCode"] == "UNREGISTERED", "the next send is answered UNREGISTERED")
-    check(shop.alarms("fcm", "wrong_target") == 0, "a token that has ended is nobody's mistake")
+    check(shop.alarms("wrong_target", "fcm") == 0, "a token that has ended is nobody's mistake")
     again = upstream.register()
     phone = Phone(upstream.server, again)
     check(shop.register(installation, fcm={"token": again["token"]}) == token, "the device comes back")
@@ -123,7 +123,7 @@ def rows(shop, service, tokens):
             assert shop.send(token=token, data={"after": "all"})[0] == 200
             wait(lambda device=device: taken(service, device, "after", "all"), "the next message")
         check(len(taken(service, device, "row", str(number))) == comes, f"{status} {code} means what it says")
-    check(shop.alarms("fcm", "wrong_target") == 2, "tokens of another project raise an alarm")
+    check(shop.alarms("wrong_target", "fcm") == 2, "tokens of another project raise an alarm")
 
 
 def quota(shop, service, tokens):
@@ -139,7 +139,7 @@ def quota(shop, service, tokens):
     for one in (device, other):
         wait(lambda one=one: taken(service, one, "over", "quota"), "the message after the pause", 90)
     check(len(service.refused[other]) == 0, "after 429 no device of the project was tried")
-    check(shop.pushed("fcm", "throttled") >= 1 and begun > 0, "the metrics count it")
+    check(shop.pushed("throttled", "fcm") >= 1 and begun > 0, "the metrics count it")
 
 
 def renewed_once(shop, service, tokens):
@@ -164,7 +164,7 @@ def refused_account(shop, service, tokens, file, authority):
     service.refuses_account = True
     device, token = tokens[30]
     assert shop.send(token=token, data={"held": "1"})[0] == 200
-    wait(lambda: shop.pushed("fcm", "credentials") > 0, "the refusal of the account")
+    wait(lambda: shop.pushed("credentials", "fcm") > 0, "the refusal of the account")
     wait(lambda: "invalid_grant" in shop.server.log_text(), "a line for the operator")
     service.refuses_account = False
     shop.set_push("fcm", "--service-account", file, "--endpoint", service.url, "--ca", authority)
@@ -227,7 +227,7 @@ def main():
         server = Server(folder)
         server.start()
         server.wait_ready()
-        shop = Shop(server)
+        shop = Project(server)
         file = private_file(os.path.join(folder, "account.json"), upstream.account)
         through_tidecast(shop, upstream, file, authority)
         port = free_port()

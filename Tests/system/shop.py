@@ -1,10 +1,11 @@
-"""A project `shop` with its backend and its apps, for tests of push services."""
+"""A project `shop` whose devices push services reach: its backend, and its apps, which speak as Firebase's SDKs
+do."""
 import json
 
 from system.checks import check
 
 
-class Shop:
+class Project:
     """The project on a server that runs, with a key for apps and one for the backend."""
 
     def __init__(self, server):
@@ -16,10 +17,9 @@ class Shop:
         self.app = {"x-goog-api-key": app}
         self.backend = {"authorization": f"Bearer {bearer}", "access_token_auth": "true"}
 
-    def set_push(self, *words):
+    def set_push(self, service, *words):
         """What `project push SERVICE shop …` answers, as JSON."""
-        service, *more = words
-        return json.loads(self.server.command("project", "push", service, "shop", *more, "--json"))
+        return json.loads(self.server.command("project", "push", service, "shop", *words, "--json"))
 
     def push_status(self):
         return json.loads(self.server.command("project", "push", "status", "shop", "--json"))
@@ -62,11 +62,27 @@ class Shop:
         assert status == 200, name
         return name
 
-    def pushed(self, service, outcome):
+    def pushed(self, outcome, service="web"):
         """How often the service answered so since the server began."""
         name = f'tidecast_pushes_total{{outcome="{outcome}",service="{service}"}}'
         return self.server.metrics().get(name, 0)
 
-    def alarms(self, service, reason):
+    def alarms(self, reason, service):
         name = f'tidecast_push_alarms_total{{reason="{reason}",service="{service}"}}'
         return self.server.metrics().get(name, 0)
+
+
+class Shop(Project):
+    """The project with a key for Web Push, and a push service besides the browsers' own."""
+
+    def __init__(self, server, service, authority):
+        super().__init__(server)
+        self.service = service
+        self.server_key = self.set_push(
+            "web", "--subject", "mailto:push@example.com", "--allow-host", f"localhost:{service.port}",
+            "--ca", authority)["publicKey"]
+        check(len(self.server_key) == 87, "the project has a key for Web Push")
+
+    def tell(self, installation, browser):
+        """The device tells its browser's address. Returns the registration token."""
+        return self.register(installation, web=browser.block(self.server_key))

@@ -76,6 +76,7 @@ extension Target {
     fileprivate var isLargeOfAdmin: Bool {
         guard matches(0, "admin"), matches(1, "projects") else { return false }
         if count == 4 { return matches(3, "subscribe") || matches(3, "unsubscribe") }
-        return count == 5 && matches(3, "push") && (says(4, "web") || says(4, "apns") || says(4, "fcm"))
+        return count == 5 && matches(3, "push")
+            && (says(4, "web") || says(4, "apns") || says(4, "fcm"))
     }
 }

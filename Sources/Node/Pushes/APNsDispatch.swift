@@ -18,7 +18,8 @@ final class APNsDispatch: Sendable {
         var address: APNsAddress
         /// When the device last told its token.
         var registered: WallTime
-        var isOwner: @Sendable () -> Bool
+        /// Throws where the message must not leave any more.
+        var mayLeave: @Sendable () throws -> Void
         /// The token with which the message left.
         var token = ""
         /// Whether Apple has found the token of this message too old already.
@@ -54,7 +55,7 @@ final class APNsDispatch: Sendable {
         APNsRequest(
             number: number, pool: message.sender.pool, path: message.content.path(to: message.address),
             prepare: { [weak self] in
-                guard message.isOwner() else { throw LostOwnership() }
+                try message.mayLeave()
                 let token = try message.sender.tokens.authorization()
                 self?.state.withLock { $0.underWay[number]?.token = token }
                 let content = message.content

@@ -13,7 +13,7 @@ struct APNsPushes {
 
     /// The message for the dispatch, or the outcome where the message cannot go.
     mutating func message(
-        _ job: PushJob, by senders: APNsSenders, _ composer: PushComposer, _ ticket: PushTicket,
+        _ job: PushJob, by senders: APNsSenders, _ composer: PushComposer, _ ticket: PushTicket, now: Instant,
         isOwner: @escaping @Sendable () -> Bool
     ) throws(PushRefusal) -> APNsDispatch.Message {
         guard let address = APNsAddress(packed: job.transport.address) else { throw .unknownAddress }
@@ -22,16 +22,21 @@ struct APNsPushes {
             let place = address.isSandbox ? "sandbox" : "production"
             throw .noSettings("there is no key for \(address.bundleID) in \(place), or the service is off")
         }
-        let content: APNsMessage
+        let left = try PushTimeLeft(job, now: now)
+        var content: APNsMessage
         do throws(PushContentError) {
             content = try last.message(of: job) { (event) throws(PushContentError) in
                 try composer.apns(event, project: job.project)
             }
         } catch { throw PushRefusal(.refusedContent("\(error)")) }
+        if job.isMomentary { content.expiration = 0 }
         var ticket = ticket
         ticket.host = "\(sender.pool.host):\(sender.pool.port)"
         return APNsDispatch.Message(
             ticket: ticket, sender: sender, content: content, address: address, registered: job.registered,
-            isOwner: isOwner)
+            mayLeave: {
+                guard isOwner() else { throw LostOwnership() }
+                try left.check()
+            })
     }
 }

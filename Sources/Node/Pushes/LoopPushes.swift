@@ -48,28 +48,33 @@ struct LostOwnership: Error, CustomStringConvertible {
     let description = "another node may own the device's partition"
 }
 
-/// The message waited for a connection until its time to live was over.
-struct TimeIsOver: Error, CustomStringConvertible {
-    static let text = "the message's time to live is over"
-    let description = TimeIsOver.text
+/// What is left of a message's time to live at its push service.
+struct PushTimeLeft: Sendable {
+    static let over = "the message's time to live is over"
+
+    /// Whole seconds; 0 for now or never.
+    let seconds: Int
+    /// No request leaves after this; `nil` for now or never.
+    private let end: MonotonicTime?
+
+    init(_ job: PushJob, now: Instant) throws(PushRefusal) {
+        guard job.isMomentary || job.expires > now.wall else {
+            throw PushRefusal(.unsent(PushTimeLeft.over))
+        }
+        let longest = Int64(MessageLimits.ttlSecondsMax) * 1000
+        let left = UInt64(max(0, min(job.expires.milliseconds - now.wall.milliseconds, longest)))
+        seconds = Int(clamping: left / 1000)
+        end = job.isMomentary ? nil : now.monotonic.advanced(by: .milliseconds(left))
+    }
+
+    /// Throws where the message has waited for a connection or a token until its time was over.
+    func check() throws {
+        if let end, end <= Clock.monotonic() { throw TimeIsOver() }
+    }
 }
 
-extension PushJob {
-    /// What is left of the time to live, in whole seconds; 0 for a message that is attempted once.
-    func secondsLeft(_ now: WallTime) -> Int { Int(clamping: millisecondsLeft(now) / 1000) }
-
-    private func millisecondsLeft(_ now: WallTime) -> UInt64 {
-        let longest = Int64(MessageLimits.ttlSecondsMax) * 1000
-        return UInt64(max(0, min(expires.milliseconds - now.milliseconds, longest)))
-    }
-
-    /// When the message may no longer leave; `nil` for a message that is attempted once. Throws where its time
-    /// to live is over.
-    func end(_ now: Instant) throws(PushRefusal) -> MonotonicTime? {
-        if isMomentary { return nil }
-        guard expires > now.wall else { throw PushRefusal(.unsent(TimeIsOver.text)) }
-        return now.monotonic.advanced(by: .milliseconds(millisecondsLeft(now.wall)))
-    }
+private struct TimeIsOver: Error, CustomStringConvertible {
+    let description = PushTimeLeft.over
 }
 
 extension NodeLoop {
@@ -93,7 +98,7 @@ extension NodeLoop {
             case .apns:
                 shared.apple.send(
                     try pushes.apns.message(
-                        request.job, by: shared.administrator.apns, pushes.composer, ticket,
+                        request.job, by: shared.administrator.apns, pushes.composer, ticket, now: now,
                         isOwner: isOwner))
             }
         } catch {
@@ -114,10 +119,11 @@ extension NodeLoop {
         guard let sender = shared.administrator.relays.sender(job.project) else {
             throw .noSettings("the project has no service account for FCM, or the relay is off")
         }
+        let left = try PushTimeLeft(job, now: now)
         let body: [UInt8]
         do throws(PushContentError) {
             body = try pushes.composer.relay(
-                job.event, token: address.token, ttlSeconds: job.secondsLeft(now.wall))
+                job.event, token: address.token, ttlSeconds: left.seconds)
         } catch { throw PushRefusal(.refusedContent("\(error)")) }
         var ticket = ticket
         ticket.host = sender.origin
@@ -126,6 +132,7 @@ extension NodeLoop {
                 ticket: ticket, sender: sender,
                 body: {
                     guard isOwner() else { throw LostOwnership() }
+                    try left.check()
                     return body
                 }))
     }

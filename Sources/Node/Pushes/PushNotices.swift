@@ -10,7 +10,7 @@ final class PushNotices: Sendable {
         var project: ProjectNumber
         var kind: Transport.Kind
     }
-    /// How often the log tells of a project without settings, in nanoseconds, and of how many projects.
+    /// How often the log tells of a project without settings, and of how many projects.
     private static let missingEvery: TimeSpan = .seconds(3600)
     private static let missingMax = 4096
 

@@ -24,7 +24,7 @@ final class RelayDispatch: Sendable {
         /// By the machine's ticket.
         var messages: [UInt64: Message] = [:]
     }
-    /// How long a message may wait for a token, in nanoseconds: after that the loop's sender would count the
+    /// How long a message may wait for a token: after that the loop's sender would count the
     /// message as failed before FCM answers, and send it again.
     private static let tokenWaitMax: TimeSpan = .seconds(25)
 

@@ -35,7 +35,7 @@ struct WebPushes {
         guard let sender = senders.sender(job.project, key: address.keyID) else {
             throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
         }
-        let end = try job.end(now)
+        let left = try PushTimeLeft(job, now: now)
         do {
             let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
             let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)
@@ -45,7 +45,7 @@ struct WebPushes {
             }
             let fields = message.fields(
                 to: endpoint, authorization: token,
-                ttlSeconds: min(job.secondsLeft(now.wall), message.ttlSeconds))
+                ttlSeconds: min(left.seconds, message.ttlSeconds))
             let policy = sender.policy
             let made = PushHTTPRequest(
                 number: request.number, url: endpoint.url,
@@ -53,7 +53,7 @@ struct WebPushes {
                 mayDial: { policy.mayDial($0, for: endpoint) },
                 prepare: {
                     guard isOwner() else { throw LostOwnership() }
-                    if let end, end <= Clock.monotonic() { throw TimeIsOver() }
+                    try left.check()
                     let body = try WebPushEncryption.encrypt(message.payload, to: keys)
                     return (fields.map { ($0.name, $0.value) }, body)
                 })

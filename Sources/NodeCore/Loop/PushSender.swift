@@ -157,7 +157,7 @@ struct PushSender {
         for origin in origins.keys where projects.contains(origin.project) {
             origins[origin]?.failures = 0
             origins[origin]?.pausedUntil = nil
-            origins[origin]?.pause = 0
+            origins[origin]?.pause = .zero
             origins[origin]?.quotaUntil = nil
             if origins[origin]?.isIdle ?? true { origins[origin] = nil }
         }
@@ -171,7 +171,7 @@ struct PushSender {
     /// which services are closed. Of the closed ones those stay that are closed longest.
     private mutating func forgetIdleOrigins() {
         func isUsed(_ state: State) -> Bool { state.underWay > 0 || !state.waiting.isEmpty }
-        var closed: [(origin: Origin, state: State, until: MonotonicTime)] = []
+        var closed: [(origin: PushOrigin, state: State, until: MonotonicTime)] = []
         for (origin, state) in origins where !isUsed(state) {
             if let until = state.pausedUntil { closed.append((origin, state, until)) }
         }

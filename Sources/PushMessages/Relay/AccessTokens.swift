@@ -15,9 +15,9 @@ public struct AccessTokens: Sendable {
         public var endMargin: Int64 = 10
         /// The longest life that is believed, in seconds.
         public var lifeMax: Int64 = 86_400
-        /// Nanoseconds after which a request without an answer counts as failed.
+        /// How long a request may take. Then a request without an answer counts as failed.
         public var answerMax: TimeSpan = .seconds(90)
-        /// Nanoseconds until the next request after a failure, doubled with each further failure, and at
+        /// How long until the next request after a failure, doubled with each further failure, and at
         /// most; and at least where the account was refused.
         public var pauseMin: TimeSpan = .seconds(1)
         public var pauseMax: TimeSpan = .seconds(300)
@@ -128,12 +128,13 @@ public struct AccessTokens: Sendable {
     }
 
     private mutating func pause(
-        _ now: MonotonicTime, least: TimeSpan, asked: Int?, _ outcome: PushOutcome, _ effects: inout [Effect]
+        _ now: MonotonicTime, least: TimeSpan, asked: Int?, _ outcome: PushOutcome,
+        _ effects: inout [Effect]
     ) {
         failures += 1
-        let own = min(least.doubled(times: min(failures - 1, 32)), bounds.pauseMax)
+        let own = min(least.doubled(times: failures - 1), bounds.pauseMax)
         let wanted = UInt64(clamping: max(0, asked ?? 0))
-        let other = wanted >= bounds.pauseMax / .seconds(1) ? bounds.pauseMax : .seconds(wanted)
+        let other = wanted >= bounds.pauseMax.seconds ? bounds.pauseMax : .seconds(wanted)
         paused = (now.advanced(by: max(own, other)), outcome)
         let tickets = waiting
         waiting = []
