@@ -183,7 +183,7 @@ struct PushSenderTests {
         let jobs = (0..<3).map { _ in world.submit() }
         world.answer(.overQuota(retryAfterSeconds: 90))
         #expect(world.reports[jobs[0]].map { if case .later(_, false) = $0 { true } else { false } } == true)
-        #expect((TimeSpan.seconds(90)...(.seconds(113))).contains(world.delay(jobs[0]) ?? 0))
+        #expect((TimeSpan.seconds(90)...(.seconds(113))).contains(world.delay(jobs[0]) ?? .zero))
         let next = world.submit()
         guard case .closed(let time) = world.reports[next] else {
             Issue.record("the project is not stopped")
@@ -369,7 +369,8 @@ struct PushSenderTests {
     /// Lets the sender know 4,200 more origins, as after messages to each of them.
     private func know(_ world: World, _ name: String, _ state: (Int) -> PushSender.State) {
         for number in 0..<4200 {
-            let origin = PushSender.Origin(project: ProjectNumber(1), name: Array("\(name)\(number)".utf8))
+            let address = Array("\(name)\(number)".utf8)
+            let origin = PushOrigin(ProjectNumber(1), Transport(kind: .web, address: address))
             world.sender.origins[origin] = state(number)
         }
     }

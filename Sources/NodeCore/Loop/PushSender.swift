@@ -178,9 +178,7 @@ struct PushSender {
         origins = origins.filter { isUsed($0.value) }
         closed.sort { left, right in
             if left.until != right.until { return left.until > right.until }
-            return left.origin.project == right.origin.project
-                ? left.origin.name.lexicographicallyPrecedes(right.origin.name)
-                : left.origin.project < right.origin.project
+            return left.origin < right.origin
         }
         for (origin, state, _) in closed.prefix(PushSender.originsMax / 2) { origins[origin] = state }
     }
