@@ -186,9 +186,12 @@ struct DescriptorPlanTests {
     @Test("gives an address a quarter, of other machines only, or what was said, of all")
     func perAddress() {
         let plan = DescriptorPlan(limit: 1024, loops: 2, isClustered: false, asked: 100)
-        #expect(plan.bounds(perAddress: nil) == .init(connectionsMax: 100, perAddressMax: 25))
+        #expect(
+            plan.bounds(perAddress: nil)
+                == .init(connectionsMax: 100, perAddressMax: 25, perAddressSecond: 500))
         #expect(plan.bounds(perAddress: 0).perAddressMax == nil)
         let said = plan.bounds(perAddress: 7)
-        #expect(said == .init(connectionsMax: 100, perAddressMax: 7, countsLoopback: true))
+        #expect(
+            said == .init(connectionsMax: 100, perAddressMax: 7, perAddressSecond: 500, countsLoopback: true))
     }
 }

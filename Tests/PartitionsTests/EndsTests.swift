@@ -43,10 +43,10 @@ struct EndsTests {
         let (listener, _) = try EndsTests.device(harness, nil)
         let (absent, _) = try EndsTests.device(harness, EndsTests.apns)
         harness.publish("a", to: "news", times: EndsTests.times(stream: 0, web: 600))
-        #expect(harness.jobs.map(\.job.device) == [pushed.index])
+        #expect(harness.jobs.map(\.job.device) == [pushed.index, absent.index])
         let now = harness.now.wall.milliseconds
-        #expect(harness.jobs.map(\.job.expires.milliseconds) == [now + 600_000])
-        #expect(harness.jobs.map(\.job.isMomentary) == [false])
+        #expect(harness.jobs.map(\.job.expires.milliseconds) == [now + 600_000, now + 3_600_000])
+        #expect(harness.jobs.map(\.job.isMomentary) == [false, false])
         #expect(EndsTests.waiting(harness, pushed) == 1)
         #expect(EndsTests.waiting(harness, listener) == 0)
         #expect(EndsTests.waiting(harness, absent) == 1, "an hour at Apple's service")

@@ -6,10 +6,10 @@ import Testing
 /// What a partition hands to the sender for push services, and what it does with the answers.
 @Suite("Messages for push services")
 struct PushTests {
-    private static let web = Transport(kind: .web, address: Array("endpoint and keys".utf8))
+    static let web = Transport(kind: .web, address: Array("endpoint and keys".utf8))
 
     /// A device with an address, subscribed to `news`.
-    private static func device(
+    static func device(
         _ harness: PartitionHarness, _ transport: Transport = PushTests.web
     ) throws -> (device: Registration, credential: DeviceMAC) {
         let (device, credential) = try #require(harness.register(in: 1))
@@ -19,7 +19,7 @@ struct PushTests {
     }
 
     /// Answers the only message at the sender.
-    private static func answer(_ harness: PartitionHarness, _ result: PushReport.Result) throws {
+    static func answer(_ harness: PartitionHarness, _ result: PushReport.Result) throws {
         let (partition, job) = try #require(harness.jobs.last)
         harness.answer(job, of: partition, result)
     }
@@ -53,18 +53,6 @@ struct PushTests {
         #expect(harness.takeJobs() == ["a", "b"])
         try harness.succeed(1)
         #expect(harness.takeJobs() == ["b"])
-        #expect(harness.waitingCount(1, device.index.rawValue) == 1)
-    }
-
-    @Test("what the service has taken is written down at once, so that an owner's death repeats little")
-    func acceptedAtOnce() throws {
-        let harness = PartitionHarness()
-        let (device, _) = try PushTests.device(harness)
-        for text in ["a", "b"] { harness.publish(text, to: "news") }
-        harness.settle()
-        let former = harness.partitions[1].pipeline.durable
-        try PushTests.answer(harness, .done)
-        #expect(harness.partitions[1].pipeline.durable > former)
         #expect(harness.waitingCount(1, device.index.rawValue) == 1)
     }
 

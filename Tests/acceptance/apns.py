@@ -7,6 +7,7 @@ import time
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
 from system.apnsservice import APNsService
 from system.checks import check, wait
 from system.ports import free_port
@@ -202,14 +203,16 @@ def another_team(shop, apple, phones):
     shop.subscribe([phone.token for phone in others], "news")
     name = shop.publish("news", data={"two": "teams"})
     wait(lambda: all_got(phones, name), "the first app's phones")
-    check(all(phone.device.requests == 0 for phone in others), "an app without a key gets nothing, and holds up none")
+    check(all(phone.device.requests == 0 for phone in others),
+          "an app without a key gets nothing, and holds up none")
     apple.give(shop, "KEY0000003", OTHER_TEAM, OTHER_APP)
     wait(lambda: all_got(others, name), "the second app's phones, with their key")
     connections = [{accepted[1] for phone in some for accepted in phone.device.accepted}
                    for some in (phones, others)]
     check(not connections[0] & connections[1], "two teams share no connection")
     status = shop.push_status()["apns"]
-    check([(key["bundleId"], key["teamId"]) for key in status["keys"]] == [(APP, TEAM), (OTHER_APP, OTHER_TEAM)]
+    pairs = [(key["bundleId"], key["teamId"]) for key in status["keys"]]
+    check(pairs == [(APP, TEAM), (OTHER_APP, OTHER_TEAM)]
           and "PRIVATE" not in str(status), "the status shows both keys, without their secrets")
     return others
 
@@ -274,7 +277,8 @@ def everything(shop, apple):
     check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
     check(not service.advice, f"and the client followed Apple's advice: {service.advice[:3]}")
     log = shop.server.log_text()
-    check("PRIVATE" not in log and "bearer ey" not in log and phones[0].apns not in log, "the log has no secret")
+    check("PRIVATE" not in log and "bearer ey" not in log and phones[0].apns not in log,
+          "the log has no secret")
 
 
 def main():

@@ -28,7 +28,8 @@ class Upstream:
         self.url = f"https://localhost:{tls}"
         self.server = Server(
             folder, "--listen-tls", f"127.0.0.1:{tls}", "--cert", os.path.join(certificates, "server.pem"),
-            "--key", os.path.join(certificates, "server.key"), "--public-url", self.url + "/", name="upstream")
+            "--key", os.path.join(certificates, "server.key"), "--public-url", self.url + "/",
+            name="upstream")
         self.server.start()
         self.server.wait_ready()
         self.account = self.server.command("project", "create", "theirs", "--service-account", "-")
@@ -153,7 +154,8 @@ def renewed_once(shop, service, tokens):
     service.holds.clear()
     for device, _ in tokens[20:]:
         wait(lambda device=device: taken(service, device, "burst", "1"), f"{name} at each device", 90)
-    check(service.fetches == fetches + 1, "sixty-four messages whose token was refused brought one other token")
+    check(service.fetches == fetches + 1,
+          "sixty-four messages whose token was refused brought one other token")
     check(all(len(taken(service, device, "burst", "1")) == 1 for device, _ in tokens[20:]),
           "each device gets the message once")
 
@@ -181,7 +183,8 @@ def killed(shop, service, tokens):
     shop.server.start()
     shop.server.wait_ready()
     for device, _ in tokens[20:]:
-        wait(lambda device=device: taken(service, device, "killed", "1"), f"{name} after the server's start", 120)
+        wait(lambda device=device: taken(service, device, "killed", "1"),
+             f"{name} after the server's start", 120)
     check(True, "messages that waited when the server was killed come after its start")
 
 

@@ -1,5 +1,5 @@
-"""A project `shop` whose devices push services reach: its backend, and its apps, which speak as Firebase's SDKs
-do."""
+"""A project `shop` whose devices push services reach: its backend, and its apps, which speak as Firebase's
+SDKs do."""
 import json
 
 from system.checks import check

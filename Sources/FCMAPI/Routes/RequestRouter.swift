@@ -49,7 +49,7 @@ struct RequestRouter {
         throw .notFoundHere
     }
 
-    /// What the path says of the node, whoever asks.
+    /// What the path asks of the node, which answers each client.
     private var nodeRequest: NodeRequest? {
         if target.matches(0, "healthz") { return .health }
         if target.matches(0, "readyz") { return .ready }

@@ -1,0 +1,53 @@
+import Model
+import Partitions
+import Testing
+
+@testable import NodeCore
+
+extension PushSenderTests {
+    /// Lets the sender know 4,200 more origins, as after messages to each of them.
+    private func know(_ world: World, _ name: String, _ state: (Int) -> PushSender.State) {
+        for number in 0..<4200 {
+            let address = Array("\(name)\(number)".utf8)
+            let origin = PushOrigin(ProjectNumber(1), Transport(kind: .web, address: address))
+            world.sender.origins[origin] = state(number)
+        }
+    }
+
+    private func close(_ origin: String, _ world: World) {
+        for _ in 0..<PushBounds().failuresMax {
+            world.submit(to: origin)
+            world.answer(.credentials("wrong"))
+        }
+    }
+
+    private func isClosed(_ origin: String, _ world: World) -> Bool {
+        if case .closed? = world.reports[world.submit(to: origin)] { true } else { false }
+    }
+
+    @Test("a client with many names of origins does not make the sender forget which services are closed")
+    func closedStay() {
+        let world = World()
+        close("closed", world)
+        #expect(isClosed("closed", world))
+        know(world, "name") { _ in PushSender.State(failures: 1) }
+        world.submit(to: "one more")
+        #expect(world.sender.origins.count == 2)
+        #expect(isClosed("closed", world))
+    }
+
+    @Test("the sender remembers the services that are closed longest, and not all of them")
+    func closedAreBounded() {
+        let world = World()
+        close("closed", world)
+        know(world, "short") { number in
+            let until = world.now.advanced(by: .milliseconds(UInt64(number) + 1))
+            return PushSender.State(failures: 5, pausedUntil: until, pause: .seconds(1))
+        }
+        world.submit(to: "one more")
+        #expect(world.sender.origins.count == 2049)
+        #expect(isClosed("closed", world))
+        #expect(isClosed("short4199", world))
+        #expect(!isClosed("short0", world))
+    }
+}
