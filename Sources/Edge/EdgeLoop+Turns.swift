@@ -34,7 +34,7 @@ extension EdgeLoop {
     /// request waits for its turn. Returns the request's share where too much of that share waits: the caller
     /// must then stop reading the connection.
     ///
-    /// `bodyBytes`: the bytes that the edge has read. `unpacking`: see `unpacking(of:from:)`.
+    /// `bodyBytes`: the bytes that the edge has read. `unpacking`: see `unpacking(of:)`.
     func received(_ responder: Responder, bodyBytes: Int, unpacking: Int) -> UInt64? {
         let cost = queue.cost(bodyBytes: bodyBytes + unpacking)
         responder.bodyBytes = Int32(clamping: bodyBytes)
@@ -63,13 +63,13 @@ extension EdgeLoop {
     }
 
     /// The work of unpacking a whole request's body, in bytes that a turn counts; 0 for a body without a
-    /// content coding, and for one that the handler refuses without reading it. The content may be as long as
-    /// the path allows, and unpacking it takes about three times as long as parsing it.
-    func unpacking(of request: HTTPRequest, from peer: () -> Peer) -> Int {
+    /// content coding. The content may be as long as the path allows, and unpacking it takes about three
+    /// times as long as parsing it.
+    func unpacking(of request: HTTPRequest) -> Int {
         guard let coding = request.fields["content-encoding"], !request.body.isEmpty,
-            !coding.elementsEqual("identity".utf8), case .upTo(let most) = handler.admit(request, from: peer)
+            !coding.elementsEqual("identity".utf8)
         else { return 0 }
-        return most * EdgeLoop.unpackingFactor
+        return handler.contentBytesMax(of: request) * EdgeLoop.unpackingFactor
     }
     private static let unpackingFactor = 4
 

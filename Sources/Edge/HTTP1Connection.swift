@@ -82,8 +82,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
             // NIO's pipelining handler passes one request at a time, so there is nothing to pause.
             isHandling = true
             _ = loop.received(
-                responder, bodyBytes: request.body.count, unpacking: loop.unpacking(of: request) { self.peer }
-            )
+                responder, bodyBytes: request.body.count, unpacking: loop.unpacking(of: request))
             isHandling = false
             writeHeld()
         }

@@ -149,7 +149,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func received(_ responder: Responder) {
         loop.counters.requests.add(1, ordering: .relaxed)
         let bytes = bodyBytes(of: responder)
-        let unpacking = responder.reading.map { loop.unpacking(of: $0) { self.peer } } ?? 0
+        let unpacking = responder.reading.map { loop.unpacking(of: $0) } ?? 0
         guard let full = loop.received(responder, bodyBytes: bytes, unpacking: unpacking), !isPaused else {
             return
         }

@@ -12,6 +12,8 @@ public protocol RequestHandler: AnyObject {
     /// The header block is whole. The body is longer than `smallBodyBytes`, or the client waits for
     /// `100 Continue`: may the body come?
     func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission
+    /// The most bytes that the content of the request's body may have, where the body has a content coding.
+    func contentBytesMax(of request: HTTPRequest) -> Int
     /// The client went away or gave up before an answer, or a streaming answer has ended. At most once for
     /// each responder.
     func cancelled(_ responder: Responder)

@@ -64,6 +64,9 @@ final class StartupListener: Sendable {
             .refused(APIFailure.unavailable(listener.current))
         }
 
+        /// No path here reads a body.
+        func contentBytesMax(of request: HTTPRequest) -> Int { 0 }
+
         private func text(_ status: Int, _ line: String) -> HTTPResponse {
             HTTPResponse(status: status, fields: RequestFrontend.text, body: Array("\(line)\n".utf8))
         }

@@ -58,6 +58,7 @@ struct BrokenConnectionTests {
             }
         }
         func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission { .upTo(1024) }
+        func contentBytesMax(of request: HTTPRequest) -> Int { 1024 }
         func cancelled(_ responder: Responder) { if isInside { wasCalledInside = true } }
         func drained(_ responder: Responder) {}
     }

@@ -123,6 +123,7 @@ final class RawServer {
             answer(request, responder)
         }
         func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission { .upTo(bodyMax) }
+        func contentBytesMax(of request: HTTPRequest) -> Int { bodyMax }
         func cancelled(_ responder: Responder) {}
         func drained(_ responder: Responder) {}
     }

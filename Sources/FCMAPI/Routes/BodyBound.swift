@@ -55,6 +55,15 @@ extension API {
         return bound
     }
 
+    /// The most bytes that the content of a body with a content coding may have: as many as the body itself
+    /// of a sender whose bearer counts. A path that wants one checks it before it reads the content.
+    public static func contentBytesMax(of request: HTTPRequest, isAdmin: Bool) -> Int {
+        switch BodyBound.of(request, isAdmin: isAdmin, isSigned: { true }) {
+        case .bytes(let most): most
+        case .answer: 0
+        }
+    }
+
     /// A refused attempt to act as an operator counts for the audit log, although its body was not read.
     private func noteRefused(_ request: HTTPRequest, now: WallTime) {
         let router = RequestRouter(

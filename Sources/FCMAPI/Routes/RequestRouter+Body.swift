@@ -16,17 +16,11 @@ extension RequestRouter {
         case "identity": return request.body
         case "gzip", "x-gzip":
             do throws(Gzip.Failure) {
-                return try Gzip.unpack(request.body, bytesMax: contentBytesMax)
+                return try Gzip.unpack(
+                    request.body, bytesMax: API.contentBytesMax(of: request, isAdmin: isAdmin))
             } catch { throw .gzip(error) }
         default: throw .contentCoding(name)
         }
-    }
-
-    private var contentBytesMax: Int {
-        let bound = BodyBound.of(request, isAdmin: isAdmin) {
-            api.authenticator.principal(request, api.directory, now: now) != nil
-        }
-        return if case .bytes(let most) = bound { most } else { BodyBound.small }
     }
 
     /// Checks a body whose content does not matter: it may be missing, or must be an object.

@@ -11,8 +11,8 @@ final class SimulatedPushService {
         var device: Int
         var number: Int
 
-        /// Devices of all three kinds. Those of one app, and those of FCM, share a fate at their service. Each
-        /// browser's endpoint is an origin of its own.
+        /// Devices of all three kinds. Those of one app, and those of FCM, share a fate at their service.
+        /// Each browser's endpoint is an origin of its own.
         var transport: Transport {
             let text = "\(device):\(number)"
             switch Transport.Kind.allCases[device % Transport.Kind.allCases.count] {
