@@ -393,7 +393,7 @@ final class EdgeHandler: RequestHandler {
     func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission {
         frontend.admit(request, from: peer, isAdmin: isAdmin)
     }
-    func contentBytesMax(of request: HTTPRequest) -> Int { API.contentBytesMax(of: request, isAdmin: isAdmin) }
+    func contentBytesMax(of request: HTTPRequest) -> Int { API.contentMax(of: request, isAdmin: isAdmin) }
     func cancelled(_ responder: Responder) { frontend.cancelled(responder) }
     func drained(_ responder: Responder) { frontend.drained(responder) }
 }

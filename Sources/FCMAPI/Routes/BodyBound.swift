@@ -57,7 +57,7 @@ extension API {
 
     /// The most bytes that the content of a body with a content coding may have: as many as the body itself
     /// of a sender whose bearer counts. A path that wants one checks it before it reads the content.
-    public static func contentBytesMax(of request: HTTPRequest, isAdmin: Bool) -> Int {
+    public static func contentMax(of request: HTTPRequest, isAdmin: Bool) -> Int {
         switch BodyBound.of(request, isAdmin: isAdmin, isSigned: { true }) {
         case .bytes(let most): most
         case .answer: 0

@@ -17,7 +17,7 @@ extension RequestRouter {
         case "gzip", "x-gzip":
             do throws(Gzip.Failure) {
                 return try Gzip.unpack(
-                    request.body, bytesMax: API.contentBytesMax(of: request, isAdmin: isAdmin))
+                    request.body, bytesMax: API.contentMax(of: request, isAdmin: isAdmin))
             } catch { throw .gzip(error) }
         default: throw .contentCoding(name)
         }
