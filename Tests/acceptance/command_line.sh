@@ -169,7 +169,7 @@ refused 'Address already in use' "${busy[@]}" "${tidecast[@]}" server --data "$w
 echo "ok: a start without its port makes no data folder"
 
 # A process that has the folder, and no admin socket yet.
-"$unprivileged" python3 -c '
+"$unprivileged" /usr/bin/python3 -c '
 import fcntl, os, sys, time
 lock = open(sys.argv[1] + "/LOCK", "r+")
 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -179,11 +179,11 @@ print("held", flush=True)
 time.sleep(600)' "$data" > "$work/held" &
 server=$!
 until grep -q held "$work/held"; do kill -0 "$server" || fail "the lock is not held"; sleep 0.05; done
-refused 'is starting or ending, and takes no commands now' "${tidecast[@]}" project list "${on[@]}"
+refused '(pid ' "${tidecast[@]}" project list "${on[@]}"
 kill "$server"
 wait "$server" || true
 server=
-echo "ok: a command says that its server is starting"
+echo "ok: a command names the process that has its folder and takes no commands"
 
 start_server
 secret=$("${tidecast[@]}" key create first --kind bearer "${on[@]}")
