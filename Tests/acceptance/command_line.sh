@@ -185,7 +185,9 @@ wait "$server" || true
 server=
 echo "ok: a command names the process that has its folder and takes no commands"
 
-start_server
+"${tidecast[@]}" server --dev --data "$data" --listen "127.0.0.1:$port" 2>> "$log" &
+server=$!
+wait_ready "$url" || fail "the development server was not ready within 10 s"
 secret=$("${tidecast[@]}" key create first --kind bearer "${on[@]}")
 app=$("${tidecast[@]}" key create first --kind device "${on[@]}")
 over=(--server "$url")
@@ -205,7 +207,7 @@ as "$secret" project quota first | contains '^topics  *5000000' || fail "no boun
 "${tidecast[@]}" project quota first --topics 7 "${on[@]}" | contains '^topics  *7$' || fail "the bound of topics is not set"
 refused 'must be at least 0' "${tidecast[@]}" project quota first --topics -1 "${on[@]}"
 for wrong in AAAAAAAAAAAAAAAAAAAAAA "${credential%?}" nothing; do
-  refused "is not the device's" env "TIDECAST_CREDENTIAL=$wrong" "${tidecast[@]}" listen "$token" --project first "${over[@]}"
+  refused 'credential is not' env "TIDECAST_CREDENTIAL=$wrong" "${tidecast[@]}" listen "$token" --project first "${over[@]}"
 done
 for command in status 'drain other' 'uncordon other'; do
   # shellcheck disable=SC2086
