@@ -211,7 +211,7 @@ for wrong in AAAAAAAAAAAAAAAAAAAAAA "${credential%?}" nothing; do
 done
 for command in status 'drain other' 'uncordon other'; do
   # shellcheck disable=SC2086
-  refused 'on its own' "${tidecast[@]}" cluster $command "${on[@]}"
+  refused 'not part of a cluster' "${tidecast[@]}" cluster $command "${on[@]}"
 done
 stop_server
 echo "ok: an app's key, subscriptions and quotas over the network; wrong credentials; a cluster that is none"
