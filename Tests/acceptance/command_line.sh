@@ -179,7 +179,7 @@ print("held", flush=True)
 time.sleep(600)' "$data" > "$work/held" &
 server=$!
 until grep -q held "$work/held"; do kill -0 "$server" || fail "the lock is not held"; sleep 0.05; done
-refused '(pid ' "${tidecast[@]}" project list "${on[@]}"
+refused 'is starting or ending, and takes no commands now' "${tidecast[@]}" project list "${on[@]}"
 kill "$server"
 wait "$server" || true
 server=

@@ -162,8 +162,9 @@ def renewed_once(shop, service, tokens):
 
 def refused_account(shop, service, tokens, file, authority):
     """The account is refused; messages wait for the operator, and go when the settings are new."""
-    service.access.clear()
     service.refuses_account = True
+    # New settings begin without an access token.
+    shop.set_push("fcm", "--service-account", file, "--endpoint", service.url, "--ca", authority)
     device, token = tokens[30]
     assert shop.send(token=token, data={"held": "1"})[0] == 200
     wait(lambda: shop.pushed("credentials", "fcm") > 0, "the refusal of the account")

@@ -68,6 +68,8 @@ PACKED = connection_error("COMPRESSION_ERROR")
 DONE = Until("data3@1+ES")
 GET = headers(1)
 OPEN = headers(1, POST, EH)
+# Where a body may come: in a development server anybody may register a device.
+UPLOAD = headers(1, request("POST", path="/v1/projects/demo/registrations"), EH)
 
 
 def field(piece):

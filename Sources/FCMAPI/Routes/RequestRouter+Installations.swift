@@ -65,16 +65,14 @@ extension RequestRouter {
     ) throws(APIError) -> (
         project: Project, device: Registration, fid: [UInt8], token: RefreshToken, mac: DeviceMAC
     ) {
-        let project = try known(name)
+        let stranger = APIError(
+            status: .unauthenticated, message: "The installation's refresh token is missing or malformed.")
+        let project = try known(name, stranger: stranger)
         let scheme = Array("FIS_v2 ".utf8)
         guard let field = request.fields["authorization"], field.starts(with: scheme),
             let token = RefreshToken(field.dropFirst(scheme.count)),
             let mac = api.keys.parseProof(token.credential)
-        else {
-            throw APIError(
-                status: .unauthenticated, message: "The installation's refresh token is missing or malformed."
-            )
-        }
+        else { throw stranger }
         let fid = try segment(4)
         return (project, try registration(fid, in: project, field: "name"), fid, token, mac)
     }
@@ -124,7 +122,7 @@ extension RequestRouter {
     }
 
     func patchRegistration(_ name: String) throws(APIError) -> APIAction {
-        let project = try known(name)
+        let project = try known(name, stranger: RequestRouter.noInstallation)
         guard let installation else { throw RequestRouter.noInstallation }
         let device = try registration(try segment(4), in: project, field: "name")
         guard installation.device.isSameDevice(as: device) else { throw .permissionDenied }

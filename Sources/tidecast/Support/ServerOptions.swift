@@ -108,14 +108,12 @@ struct ServerOptions: ParsableArguments {
     }
 
     private static func startOwnServer(_ folder: String) throws {
-        do {
-            try OwnServer.start(folder)
-        } catch {
-            guard let process = Node.process(using: folder) else { throw error }
+        if let process = Node.process(using: folder) {
             throw ClientError(
                 "the server of \(folder) (pid \(process)) is starting or ending, and takes no commands now:"
                     + " try again in a moment")
         }
+        try OwnServer.start(folder)
     }
 
     /// Whether a server runs in the folder of this socket. Throws where this user may not ask the server.
