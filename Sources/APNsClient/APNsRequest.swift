@@ -9,8 +9,15 @@ public struct APNsPool: Hashable, Sendable {
     /// Apple's ids of the team and of its key, 10 characters each.
     public var teamID: String
     public var keyID: String
+    /// Tells keys apart that somebody gave the same id by mistake: the wrong one must not spoil the right
+    /// one's connections.
+    public var keyDigest: String
 
-    public init(host: String, port: Int = 443, caPEM: String? = nil, teamID: String, keyID: String) {
+    public init(
+        host: String, port: Int = 443, caPEM: String? = nil, teamID: String, keyID: String,
+        keyDigest: String = ""
+    ) {
+        self.keyDigest = keyDigest
         self.host = host
         self.port = port
         self.caPEM = caPEM

@@ -17,6 +17,19 @@ extension MessageID {
     }
 }
 
+extension MessageID {
+    private static let eventStart = Array("{\"messageId\":\"".utf8)
+
+    /// The id of the message whose event this is: every event begins with it. `nil` for other texts.
+    public init?(ofEvent event: some RandomAccessCollection<UInt8>) {
+        let text = event.dropFirst(MessageID.eventStart.count).prefix(MessageID.textCount)
+        guard event.starts(with: MessageID.eventStart), text.count == MessageID.textCount,
+            let time = Hex.parse(text.prefix(16)), let random = Hex.parse(text.suffix(16))
+        else { return nil }
+        self.init(time: time, random: random)
+    }
+}
+
 extension EventID {
     /// 16 digits of the position, a dot, 4 digits of the history.
     public func append(to out: inout [UInt8]) {

@@ -22,3 +22,28 @@ public enum PushOutcome: Hashable, Sendable {
     /// text is for an operator.
     case unsent(String)
 }
+
+extension PushOutcome {
+    /// The outcome in counters, in logs and in answers about devices.
+    public var word: String {
+        switch self {
+        case .accepted: "accepted"
+        case .gone: "gone"
+        case .refusedContent: "refused"
+        case .credentials: "credentials"
+        case .throttled, .overQuota: "throttled"
+        case .transient: "failed"
+        case .unsent: "unsent"
+        }
+    }
+
+    /// What the service or the node said, for an operator.
+    public var reason: String? {
+        switch self {
+        case .refusedContent(let reason), .credentials(let reason), .unsent(let reason): reason
+        case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?):
+            "try again in \(seconds) s"
+        case .accepted, .gone, .throttled(nil), .overQuota(nil), .transient(nil): nil
+        }
+    }
+}

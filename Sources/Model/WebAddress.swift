@@ -4,6 +4,8 @@ public struct WebAddress: Hashable, Sendable {
     public static let authBytes = 16
     public static let endpointBytesMax = 2048
     private static let format: UInt8 = 1
+    /// The endpoint is an `EndpointText`.
+    private static let shortFormat: UInt8 = 2
     private static let keyIDEnd = 9
     private static let headBytes = keyIDEnd + p256dhBytes + authBytes
 
@@ -26,22 +28,29 @@ public struct WebAddress: Hashable, Sendable {
 
     /// The format's number, the key's id, `p256dh`, `auth`, the endpoint.
     public var packed: [UInt8] {
+        let text = Array(endpoint.utf8)
+        let short = EndpointText.pack(text, originEnd: WebAddress.originEnd(text))
         var out: [UInt8] = []
-        out.reserveCapacity(WebAddress.headBytes + endpoint.utf8.count)
-        out.append(WebAddress.format)
+        out.reserveCapacity(WebAddress.headBytes + (short ?? text).count)
+        out.append(short == nil ? WebAddress.format : WebAddress.shortFormat)
         for place in 0..<8 { out.append(UInt8(truncatingIfNeeded: keyID >> UInt64(56 - 8 * place))) }
         out += p256dh
         out += auth
-        out += endpoint.utf8
+        out += short ?? text
         return out
     }
 
     /// `nil` where the bytes are no packed address, or an address in another format.
     public init?(packed bytes: [UInt8]) {
         let head = WebAddress.headBytes
-        guard bytes.count > head, bytes.count <= head + WebAddress.endpointBytesMax,
-            bytes[0] == WebAddress.format, let endpoint = String(validating: bytes[head...], as: UTF8.self)
-        else { return nil }
+        guard bytes.count > head, bytes.count <= head + WebAddress.endpointBytesMax else { return nil }
+        let text: [UInt8]?
+        switch bytes[0] {
+        case WebAddress.format: text = Array(bytes[head...])
+        case WebAddress.shortFormat: text = EndpointText.unpack(bytes[head...])
+        default: text = nil
+        }
+        guard let text, let endpoint = String(validating: text, as: UTF8.self) else { return nil }
         keyID = bytes[1..<WebAddress.keyIDEnd].reduce(0) { $0 << 8 | UInt64($1) }
         p256dh = Array(bytes[WebAddress.keyIDEnd..<WebAddress.keyIDEnd + WebAddress.p256dhBytes])
         auth = Array(bytes[WebAddress.keyIDEnd + WebAddress.p256dhBytes..<head])
@@ -57,9 +66,14 @@ public struct WebAddress: Hashable, Sendable {
 
     /// The origin's bytes within a packed address; `nil` where the bytes are no packed address.
     public static func origin(ofPacked bytes: [UInt8]) -> ArraySlice<UInt8>? {
-        guard bytes.count > headBytes, bytes[0] == format else { return nil }
-        let endpoint = bytes[headBytes...]
-        return endpoint[..<originEnd(endpoint)]
+        guard bytes.count > headBytes else { return nil }
+        let start: ArraySlice<UInt8>?
+        switch bytes[0] {
+        case format: start = bytes[headBytes...]
+        case shortFormat: start = EndpointText.start(bytes[headBytes...])
+        default: start = nil
+        }
+        return start.map { $0[..<originEnd($0)] }
     }
 
     /// Where the path or the query begins: at the first `/` or `?` behind `://`.

@@ -10,8 +10,12 @@ public struct PushHTTPRequest: Sendable {
     /// address that it is about to connect to, and again before the request leaves, on a connection that was
     /// open already too. So a name that resolves to another address later changes nothing.
     public var mayDial: @Sendable ([UInt8]) -> Bool
-    /// Makes the header fields and the body. Runs on the client's thread just before the request leaves:
-    /// encryption and signing happen there, and a request that waits has no stale signature.
+    /// Throws where the request must not leave any more. The client asks when a connection stands, just
+    /// before the request goes out on it: making a connection may have taken long.
+    public var mayLeave: @Sendable () throws -> Void
+    /// Makes the header fields and the body. Runs on the client's thread when the request's turn has come,
+    /// before a connection is looked for: encryption and signing happen there, and a request that waits in
+    /// line has no stale signature.
     ///
     /// The body has 1 to `PushClientSettings.sentBytesMax` bytes. The client sets `content-length` and the
     /// fields of the connection itself.
@@ -20,12 +24,14 @@ public struct PushHTTPRequest: Sendable {
     public init(
         number: UInt64, url: String, caPEM: String? = nil,
         mayDial: @escaping @Sendable ([UInt8]) -> Bool,
+        mayLeave: @escaping @Sendable () throws -> Void = {},
         prepare: @escaping @Sendable () throws -> (fields: [(String, String)], body: [UInt8])
     ) {
         self.number = number
         self.url = url
         self.caPEM = caPEM
         self.mayDial = mayDial
+        self.mayLeave = mayLeave
         self.prepare = prepare
     }
 }
@@ -37,7 +43,7 @@ public struct PushHTTPAnswer: Sendable {
         /// have lower-case names and at most `PushClientSettings.answerFieldBytesMax` bytes in all; `body`
         /// is the beginning, at most `PushClientSettings.answerBodyBytesMax` bytes, and may be cut.
         case answered(status: Int, fields: [(name: String, value: String)], body: [UInt8])
-        /// `prepare` threw, or gave what HTTP does not allow. Nothing was sent.
+        /// `prepare` or `mayLeave` threw, or `prepare` gave what HTTP does not allow. Nothing was sent.
         case notPrepared(reason: String)
         /// No answer: a refused address, a name without an address, TLS, a bound in time, a broken
         /// connection, a full line. `mayHaveArrived` is false only where the service cannot have got the

@@ -16,12 +16,15 @@ final class Transfer {
     private var fieldList: UnsafeMutablePointer<curl_slist>?
     private var caPEM: String?
     private var mayDial: @Sendable ([UInt8]) -> Bool = { _ in false }
+    private var mayLeave: @Sendable () throws -> Void = {}
     private var body: [UInt8] = []
     /// Bytes of the body that libcurl has read for the connection that it uses now.
     private var position = 0
     /// Whether libcurl has read any of the body.
     private var hasLeft = false
     private var refused: String?
+    /// Why the request must not leave any more.
+    private var withheld: String?
     private var head: AnswerHead
     private var answer: [UInt8] = []
     /// When the worker first saw the answer's whole header block.
@@ -115,6 +118,8 @@ final class Transfer {
         number = request.number
         self.origin = origin
         mayDial = request.mayDial
+        mayLeave = request.mayLeave
+        withheld = nil
         body = prepared.body
         position = 0
         hasLeft = false
@@ -157,6 +162,7 @@ final class Transfer {
     /// Lets go of the request. The handle may be used again.
     func clear() {
         mayDial = { _ in false }
+        mayLeave = {}
         (body, answer) = ([], [])
     }
 
@@ -180,6 +186,7 @@ final class Transfer {
         if let status = head.status {
             return .answered(status: status, fields: head.fields, body: answer)
         }
+        if let withheld, !hasLeft { return .notPrepared(reason: withheld) }
         // No service has the whole request before libcurl has read the body.
         return .failed(reason: hasLeft ? reason : refused ?? reason, mayHaveArrived: hasLeft)
     }
@@ -225,6 +232,12 @@ final class Transfer {
         transfer.position = 0
         guard let bytes = DialledAddress.bytes(text: address), transfer.mayDial(bytes) else {
             transfer.refused = "the address \(String(cString: address)) is refused"
+            return CURL_PREREQFUNC_ABORT
+        }
+        do {
+            try transfer.mayLeave()
+        } catch {
+            transfer.withheld = "\(error)"
             return CURL_PREREQFUNC_ABORT
         }
         return CURL_PREREQFUNC_OK

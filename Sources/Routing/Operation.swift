@@ -99,7 +99,7 @@ public enum Outcome: Sendable {
     case topics([(name: TopicName, members: UInt64)], next: PageToken?)
     case devices([DeviceSummary], next: PageToken?)
     /// The device's own state, without its registration, and the push services that reach it.
-    case device(DeviceState, [StoredTransport])
+    case device(DeviceState, [StoredTransport], pushes: [PushHistory] = [])
     case refused(Refusal)
 }
 

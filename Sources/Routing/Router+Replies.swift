@@ -87,7 +87,7 @@ extension Router {
             .subscriptions(list.map { Subscription(topic: $0.topic, since: $0.since) })
         case .reachable(let list, let kinds):
             .reachable(list.map { Subscription(topic: $0.topic, since: $0.since) }, by: kinds)
-        case .device(let device, let transports): .device(device, transports)
+        case .device(let device, let transports, let pushes): .device(device, transports, pushes: pushes)
         case .refused(let refusal): .refused(self.refusal(refusal))
         case .changes, .registered, .full, .topics, .devices, .memberSets:
             .refused(.unavailable("an answer to another question"))

@@ -239,6 +239,18 @@ struct InstallationTests {
         let transports = shown["transports"] as? [[String: Any]]
         #expect(transports?.first?["kind"] as? String == "ios")
         #expect(transports?.first?["environment"] as? String == "PROD")
+        let refused = PushHistory.Attempt(
+            message: MessageID(time: 1, random: 2), time: harness.now, outcome: .credentials("no key"),
+            tries: 2)
+        let history = PushHistory(kind: .apns, activity: .paused, failed: refused)
+        let told = object(harness.api.render(.device(state, [stored], pushes: [history]), form).body)
+        let first = (told["transports"] as? [[String: Any]])?.first
+        #expect(first?["pushState"] as? String == "PAUSED" && first?["lastAccepted"] == nil)
+        let failure = first?["lastFailure"] as? [String: Any]
+        #expect(
+            failure?["message"] as? String == "projects/shop/messages/\(MessageID(time: 1, random: 2).text)")
+        #expect(failure?["outcome"] as? String == "credentials" && failure?["reason"] as? String == "no key")
+        #expect(failure?["tries"] as? Int == 3 && failure?["time"] is String)
         // The address itself is not shown.
         #expect(transports?.first?.keys.sorted() == ["bundleId", "environment", "kind", "registerTime"])
     }

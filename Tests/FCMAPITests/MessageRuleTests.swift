@@ -326,7 +326,9 @@ struct MessageRuleTests {
             #"{"topic":"t","data":{"k":"é\n"},"notification":{"title":"T","image":null},"#
             + #""android":{"priority":"high","direct_boot_ok":true,"notification":{"click_action":"c"}},"#
             + #""apns":{"payload":{"aps":{"mutable-content":1}}},"fcm_options":{"analytics_label":"l"}}"#
-        let event = harness.send(message).sent?.message.event ?? []
+        let sent = harness.send(message).sent?.message
+        let event = sent?.event ?? []
+        #expect(sent != nil && MessageID(ofEvent: event) == sent?.id)
         #expect(
             String(decoding: event, as: UTF8.self)
                 == #"{"messageId":"00000000000000010000000000000002","from":"/topics/t","#

@@ -18,9 +18,13 @@ struct StrangerTests {
             (.get, "quotas"), (.get, "topics"), (.post, "messages:send"),
         ] as [(HTTPMethod, String)])
     func projects(row: (method: HTTPMethod, path: String)) {
-        for headers in [[], [("x-goog-api-key", "tck_wrong")]] {
+        let headers = [
+            [], [("x-goog-api-key", "tck_wrong")],
+            [("x-goog-firebase-installations-auth", String(repeating: "A", count: 32))],
+        ]
+        for (headers, token) in headers.flatMap({ [($0, harness.token()), ($0, "x")] }) {
             let answers = ["shop", "nothing"].map { project in
-                let path = row.path.replacing("TOKEN", with: harness.token())
+                let path = row.path.replacing("TOKEN", with: token)
                 let action = harness.route(
                     row.method, "/v1/projects/\(project)/\(path)", "{}", bearer: nil, headers: headers)
                 return (action.response?.status ?? 0, action.response?.body ?? [])

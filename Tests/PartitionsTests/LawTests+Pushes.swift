@@ -36,6 +36,27 @@ extension LawTests {
         try isSeen("message 1 is at the sender, and its device does not wait for it") { partition, _ in
             partition.pushes.want(3)
             partition.pushes.sendings[1] = LawTests.sending
+            partition.pushes.places.add(LawTests.origin)
+        }
+        try isSeen("the places of a service are counted wrong") { partition, _ in
+            partition.pushes.places.add(LawTests.origin)
+        }
+        try isSeen("the places of a project are counted wrong") { partition, _ in
+            partition.pushes.places.byProject[ProjectNumber(5)] = 1
+        }
+        try isSeen("more attempts of pushes are kept than may be", options: { $0.pushAttemptsMax = 1 }) {
+            partition, _ in
+            let attempt = PushHistory.Attempt(
+                message: nil, time: WallTime(milliseconds: 0), outcome: .gone, tries: 0)
+            let entry = RecentAttempts.Entry(kind: .web, attempt: attempt)
+            for index in UInt32(1)...2 { partition.pushes.failed.note(entry, of: index, devicesMax: 2) }
+        }
+        try isSeen("kept attempts of pushes are out of order") { partition, _ in
+            let attempt = PushHistory.Attempt(
+                message: nil, time: WallTime(milliseconds: 0), outcome: .gone, tries: 0)
+            let entry = RecentAttempts.Entry(kind: .web, attempt: attempt)
+            partition.pushes.failed.note(entry, of: 1, devicesMax: 2)
+            partition.pushes.failed.order.append(1)
         }
     }
 
@@ -66,10 +87,14 @@ extension LawTests {
     func pushes() throws {
         try isSeen("more messages are at the sender than may be", options: { $0.pushesAtOnce = 1 }) {
             partition, _ in
-            for number in UInt64(1)...2 { partition.pushes.sendings[number] = LawTests.sending }
+            for number in UInt64(1)...2 {
+                partition.pushes.sendings[number] = LawTests.sending
+                partition.pushes.places.add(LawTests.origin)
+            }
         }
         try isSeen("a push has a number that was never given") { partition, _ in
             partition.pushes.sendings[partition.lastToken + 1] = LawTests.sending
+            partition.pushes.places.add(LawTests.origin)
         }
         try isSeen("a message waits for device 2, and nobody pushes it") { partition, harness in
             guard let (device, _) = harness.register(in: UInt16(partition.id.rawValue)) else { return }

@@ -195,6 +195,9 @@ extension LawTests {
         try isSeen("device 1 has an address of a record to come") { partition, _ in
             partition.state.transports[1] = [stored(.web, generation: partition.applied.rawValue + 2)]
         }
+        try isSeen("the devices with addresses are counted wrong") { partition, _ in
+            partition.state.transports.count = 1
+        }
         try isSeen("the devices of a push service are not those that have its addresses") { partition, _ in
             partition.state.transports[1] = [stored(.web)]
             _ = partition.state.transports.devices[1].add(1)

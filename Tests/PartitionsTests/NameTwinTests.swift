@@ -11,6 +11,23 @@ struct NameTwinTests {
         var bytes: [UInt8]
     }
 
+    @Test("names that a client has chosen for the format's hash lie apart in the table")
+    func chosenNames() {
+        let names = TopicNames()
+        let project = ProjectNumber(1)
+        var found = 0
+        var number = 0
+        while found < 300 {
+            let name = Array("t\(number)".utf8)
+            number += 1
+            guard TopicNames.hash(name, project) & 511 < 2 else { continue }
+            found += 1
+            _ = names.retain(name, in: project)
+        }
+        // With the format's hash the walk would be some 300 places long.
+        #expect(names.longestRun < 120, "\(names.longestRun)")
+    }
+
     @Test("topic names are known by number for as long as somebody uses them", arguments: UInt64(1)...8)
     func topicNames(seed: UInt64) {
         var dice = Dice(seed)

@@ -93,4 +93,30 @@ struct PushOriginTests {
         #expect(harness.partitions[1].pushes.closed.isEmpty)
         #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
     }
+
+    @Test("a fan-out to one service leaves places to the others, and goes on as its messages are answered")
+    func places() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 8 }
+        for _ in 0..<40 { _ = try PushTests.device(harness) }
+        harness.publish("a", to: "news")
+        #expect(harness.jobs.count == 4)
+        let (late, _) = try #require(harness.register(in: 1))
+        let apns = APNsAddress(isSandbox: false, bundleID: "org.a", token: [1]).packed
+        _ = harness.change(.subscribe, "late", [late])
+        _ = harness.request(
+            .setTransport(late, by: .backend, Transport(kind: .apns, address: apns)), of: late.partition)
+        harness.publish("b", to: "late")
+        #expect(harness.takeJobs() == ["a", "a", "a", "a", "b"])
+        var served = 0
+        for _ in 0..<200 where served < 36 {
+            for number in harness.partitions[1].pushes.sendings.keys.sorted() {
+                harness.send(.pushed(PushReport(number: number, .done)), to: late.partition)
+            }
+            let jobs = harness.takeJobs()
+            #expect(jobs.count <= 4 && jobs.allSatisfy { $0 == "a" })
+            served += jobs.count
+            if jobs.isEmpty { harness.pass(seconds: 1) }
+        }
+        #expect(served == 36)
+    }
 }

@@ -89,7 +89,7 @@ struct PushTests {
 
     @Test("a service that is closed costs one look at a time, and takes ever more when it is open again")
     func closedService() throws {
-        let harness = PartitionHarness { $0.pushesAtOnce = 4 }
+        let harness = PartitionHarness { $0.pushesAtOnce = 8 }
         for _ in 0..<40 { _ = try PushTests.device(harness) }
         harness.publish("a", to: "news")
         #expect(harness.jobs.count == 4)
@@ -251,7 +251,7 @@ struct PushTests {
             return
         }
         guard
-            case .device(_, let shown) = harness.request(
+            case .device(_, let shown, _) = harness.request(
                 .device(device, by: .backend), of: device.partition)
         else { Issue.record("the device is not shown"); return }
         #expect(shown.isEmpty)

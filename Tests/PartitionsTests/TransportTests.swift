@@ -12,7 +12,8 @@ struct TransportTests {
 
     private func transports(_ harness: PartitionHarness, _ device: Registration) -> [StoredTransport]? {
         guard
-            case .device(_, let stored) = harness.request(.device(device, by: .backend), of: device.partition)
+            case .device(_, let stored, _) = harness.request(
+                .device(device, by: .backend), of: device.partition)
         else { return nil }
         return stored
     }

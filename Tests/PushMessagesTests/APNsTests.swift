@@ -88,7 +88,7 @@ struct APNsTests {
         (429, "TooManyProviderTokenUpdates", .throttled, .formerToken),
         (500, "InternalServerError", .transient, nil), (503, "ServiceUnavailable", .transient, nil),
         (503, "Shutdown", .transient, .newConnection), (418, "Newer", .refused, nil),
-        (403, "Newer", .credentials, nil), (599, "Newer", .transient, nil), (0, "", .transient, nil),
+        (403, "Newer", .refused, nil), (599, "Newer", .transient, nil), (0, "", .transient, nil),
         (301, "", .transient, nil),
     ]
 

@@ -223,11 +223,12 @@ struct DialTests {
         #expect(try !DialTests.mayDial(bytes, listed: ["a.org"], url: "https://a.org/"))
     }
 
-    @Test("may be anything where the operator lists host and port, and nothing private for a star")
+    @Test("may be anything where the operator lists the very host and port, and nothing private below a name")
     func listed() throws {
         let loopback: [UInt8] = [127, 0, 0, 1]
         #expect(try DialTests.mayDial(loopback, listed: ["a.org"], url: "https://a.org/"))
-        #expect(try DialTests.mayDial(loopback, listed: ["*.org:1"], url: "https://a.org:1/"))
+        #expect(try !DialTests.mayDial(loopback, listed: ["*.org:1"], url: "https://a.org:1/"))
+        #expect(try DialTests.mayDial(loopback, listed: ["*.org:1", "a.org:1"], url: "https://a.org:1/"))
         #expect(try DialTests.mayDial(loopback, listed: ["127.0.0.1:1"], url: "https://127.0.0.1:1/"))
         #expect(try DialTests.mayDial(address("::1"), listed: ["a.org"], url: "https://a.org/"))
         #expect(try !DialTests.mayDial(loopback, listed: ["*"], url: "https://a.org/"))

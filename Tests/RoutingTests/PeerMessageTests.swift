@@ -61,8 +61,30 @@ import Testing
                     StoredTransport(
                         transport: transport, registered: WallTime(milliseconds: 8), generation: 9)
                 ]),
+            .device(
+                DeviceState(
+                    index: DeviceIndex(3), nonce: 4, lastSeen: Day(5), topicCount: 6, waitingCount: 7),
+                [], pushes: histories),
             .refused(.unavailable("the disk is full")), .refused(.unknown), .refused(.wrongCredential),
         ]
+    }
+
+    private static var histories: [PushHistory] {
+        let outcomes: [PushOutcome] = [
+            .gone, .refusedContent("why"), .credentials(""), .throttled(retryAfterSeconds: nil),
+            .overQuota(retryAfterSeconds: 0), .transient(retryAfterSeconds: 86_400), .unsent("ä"),
+        ]
+        let failures = outcomes.enumerated().map { number, outcome in
+            PushHistory.Attempt(
+                message: nil, time: WallTime(milliseconds: -3), outcome: outcome, tries: number)
+        }
+        let accepted = PushHistory.Attempt(
+            message: message.id, time: WallTime(milliseconds: 8), outcome: .accepted, tries: 0)
+        return zip(Transport.Kind.allCases, [[0, 1, 2], [3, 4], [5, 6]]).map { kind, places in
+            PushHistory(
+                kind: kind, activity: .paused, accepted: places[0] == 3 ? nil : accepted,
+                failed: failures[places[places.count - 1]])
+        }
     }
 
     static var streams: [StreamFrame] {

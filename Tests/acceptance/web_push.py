@@ -25,14 +25,23 @@ def fan_out(shop, browsers):
           and message["from"] == "/topics/news", "the browser's worker gets what Firebase's expects")
 
 
-def failing(shop, service, browsers):
+def failing(shop, service, browsers, token):
+    def shown():
+        return shop.device(token)["transports"][0]
+
     service.status, service.retry_after = 503, 1
     name = shop.publish("news", data={"during": "a failure"})
     wait(lambda: any(browser.refused for browser in browsers), "a push to be refused")
+    wait(lambda: shown()["pushState"] in ("WAITING", "PAUSED"), "the device to show that it waits")
     service.status = 429
     time.sleep(1)
     service.status, service.retry_after = 201, None
     wait(lambda: have(browsers, name), "all browsers to have the message after the failure", 150)
+    wait(lambda: shown().get("lastAccepted", {}).get("message", "").endswith(name),
+         "the device to show its last push")
+    failure = shown().get("lastFailure", {"outcome": "throttled"})
+    check(failure["outcome"] in ("failed", "throttled"),
+          "a device shows what its push service took, and what it did not take")
     check(True, "a service that answers 503 and then 429 gets the message when it is well again")
     topics = {topic for browser in browsers for _, topic, message in browser.refused + browser.accepted
               if message["fcmMessageId"] == name}
@@ -124,7 +133,7 @@ def main():
         tokens = [shop.tell(*one) for one in zip(installations, browsers, strict=True)]
         shop.subscribe(tokens, "news")
         fan_out(shop, browsers)
-        failing(shop, service, browsers)
+        failing(shop, service, browsers, tokens[0])
         browsers[0] = gone(shop, service, installations[0], browsers[0], tokens[0])
         ends(shop, service, browsers)
         killed(shop, service, browsers)

@@ -133,6 +133,8 @@ struct MessageReader {
             out.beginObject()
             try SchemaReader.forEachPair(data, "message.data") { (key, value) throws(APIError) in
                 try MessageReader.checkKey(key, "message.data")
+                // Apple's payload has it beside the data.
+                guard !Schema.equal(key, "aps") else { throw MessageReader.keyRefused(key, "message.data") }
                 payload += key.count + value.count
                 out.key(key)
                 out.string(value)
@@ -154,8 +156,12 @@ struct MessageReader {
         if Schema.equal(key, "from") || Schema.equal(key, "message_type") || starts(key, "google.")
             || starts(key, "gcm.notification.")
         {
-            throw .invalid(path, "Invalid data payload key: \(String(decoding: key, as: UTF8.self))")
+            throw keyRefused(key, path)
         }
+    }
+
+    private static func keyRefused(_ key: Bytes, _ path: String) -> APIError {
+        .invalid(path, "Invalid data payload key: \(String(decoding: key, as: UTF8.self))")
     }
 
     private static func starts(_ key: Bytes, _ prefix: StaticString) -> Bool {

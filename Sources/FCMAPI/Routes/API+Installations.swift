@@ -38,8 +38,8 @@ extension API {
     }
 
     func write(
-        _ device: DeviceState, _ transports: [StoredTransport], _ shown: String, _ project: Project,
-        out: inout JSONWriter
+        _ device: DeviceState, _ transports: [StoredTransport], pushes: [PushHistory], shown: String,
+        _ project: Project, out: inout JSONWriter
     ) {
         out.field("name", "projects/\(project.id)/registrations/\(shown)")
         out.field("platform", API.platform(transports.map(\.transport.kind)))
@@ -53,6 +53,9 @@ extension API {
         for stored in transports {
             out.beginObject()
             write(stored, out: &out)
+            if let history = pushes.first(where: { $0.kind == stored.transport.kind }) {
+                write(history, project, out: &out)
+            }
             out.endObject()
         }
         out.endArray()
@@ -68,6 +71,41 @@ extension API {
         }
         if stored.transport.kind == .web, let origin = WebAddress.origin(ofPacked: stored.transport.address) {
             out.field("service", Array(origin))
+        }
+    }
+
+    private func write(_ history: PushHistory, _ project: Project, out: inout JSONWriter) {
+        out.field("pushState", API.word(history.activity))
+        if let attempt = history.accepted {
+            out.key("lastAccepted")
+            write(attempt, project, out: &out)
+        }
+        if let attempt = history.failed {
+            out.key("lastFailure")
+            write(attempt, project, out: &out)
+        }
+    }
+
+    private func write(_ attempt: PushHistory.Attempt, _ project: Project, out: inout JSONWriter) {
+        out.beginObject()
+        if let id = attempt.message { out.field("message", "projects/\(project.id)/messages/\(id.text)") }
+        out.field("time", Timestamp.text(attempt.time.milliseconds))
+        if attempt.outcome != .accepted {
+            out.field("outcome", attempt.outcome.word)
+            if let reason = attempt.outcome.reason { out.field("reason", reason) }
+            out.key("tries")
+            out.number(attempt.tries + 1)
+        }
+        out.endObject()
+    }
+
+    private static func word(_ activity: PushHistory.Activity) -> String {
+        switch activity {
+        case .idle: "IDLE"
+        case .queued: "QUEUED"
+        case .sending: "SENDING"
+        case .waiting: "WAITING"
+        case .paused: "PAUSED"
         }
     }
 

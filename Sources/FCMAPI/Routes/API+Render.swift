@@ -36,8 +36,10 @@ extension API {
         case (.device, .authToken(let token)): return API.object { write(authToken: token, out: &$0) }
         case (.done, .appToken(let text)), (.device, .appToken(let text)): return API.classic(text)
         case (.done, .upsert(let token)), (.device, .upsert(let token)): return upserted(token, form)
-        case (.device(let device, let transports), .device(let shown)):
-            return API.object { write(device, transports, shown, form.project, out: &$0) }
+        case (.device(let device, let transports, let pushes), .device(let shown)):
+            return API.object {
+                write(device, transports, pushes: pushes, shown: shown, form.project, out: &$0)
+            }
         case (.done, .refusedSend(let answer)): return answer.response
         case (.done, .send):
             // FCM gives this answer to a message that it only validates.

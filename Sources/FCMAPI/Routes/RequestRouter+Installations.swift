@@ -133,7 +133,7 @@ extension RequestRouter {
     func showRegistration(_ name: String) throws(APIError) -> APIAction {
         let project = try known(name)
         let text = try segment(4)
-        let device = try registration(text, in: project, field: "name")
+        let device = try ownRegistration(in: project)
         let shown = String(decoding: text, as: UTF8.self)
         return .operation(
             .device(device, by: try caller(project, device)),

@@ -102,12 +102,14 @@ extension RequestRouter {
     }
 
     private func register(_ name: String) throws(APIError) -> APIAction {
-        let found = try project(name, stranger: RequestRouter.appKeyWanted)
+        let isWrong =
+            installation == nil && request.fields["x-goog-firebase-installations-auth"] != nil
+            && credential == nil
+        let found = try project(
+            name, stranger: isWrong ? RequestRouter.noInstallation : RequestRouter.appKeyWanted)
         guard case .known(let project) = found else { return .makeProject(name) }
         if let installation { return try registerInstallation(installation, in: project) }
-        if request.fields["x-goog-firebase-installations-auth"] != nil, credential == nil {
-            throw RequestRouter.noInstallation
-        }
+        if isWrong { throw RequestRouter.noInstallation }
         try mayRegister(in: project)
         if try transport(in: project) != nil {
             throw RequestRouter.noInstallation
@@ -151,6 +153,19 @@ extension RequestRouter {
         api.settings.clients.change(client, now: api.moment)
     }
 
+    /// The device in the path, for a backend of the project or for the device itself. Everybody else hears
+    /// the same of a project that exists as of one that does not.
+    func ownRegistration(in project: Project) throws(APIError) -> Registration {
+        if case .project(let number) = principal, number != project.number { throw .permissionDenied }
+        do {
+            return try registration(try segment(4), in: project, field: "name")
+        } catch {
+            guard principal == nil, error.status == .invalidArgument || error.status == .permissionDenied
+            else { throw error }
+            throw .unauthenticated
+        }
+    }
+
     /// The device by its own credential or its installation's token, or a backend with authority over the
     /// project.
     func caller(_ project: Project, _ device: Registration) throws(APIError) -> Caller {
@@ -183,7 +198,7 @@ extension RequestRouter {
 
     private func unregister(_ name: String) throws(APIError) -> APIAction {
         let project = try known(name)
-        let device = try registration(try segment(4), in: project, field: "name")
+        let device = try ownRegistration(in: project)
         let caller = try caller(project, device)
         let form = ResponseForm(kind: .done, project: project)
         if principal == nil, isWebInstallation {
@@ -196,7 +211,7 @@ extension RequestRouter {
     private func listen(_ name: String) throws(APIError) -> APIAction {
         guard case .known(let project) = try project(name) else { throw .projectUnknown }
         guard let credential else { throw .unauthenticated }
-        let device = try registration(try segment(4), in: project, field: "name")
+        let device = try ownRegistration(in: project)
         var last = request.fields["last-event-id"].map { Array($0) }
         if last == nil { last = target.parameter("lastEventId", "last_event_id").map { Array($0.utf8) } }
         return .listen(
@@ -206,7 +221,7 @@ extension RequestRouter {
     private func acknowledge(_ name: String) throws(APIError) -> APIAction {
         let project = try known(name)
         guard let credential else { throw .unauthenticated }
-        let device = try registration(try segment(4), in: project, field: "name")
+        let device = try ownRegistration(in: project)
         var event: EventID?
         try json().forEachField { (field, value) throws(APIError) in
             guard Schema.equal(field, "eventId") || Schema.equal(field, "event_id") else {
@@ -235,7 +250,7 @@ extension RequestRouter {
             throw .notFoundHere
         }
         let project = try known(name)
-        let device = try registration(try segment(4), in: project, field: "name")
+        let device = try ownRegistration(in: project)
         let own = try ownCaller(device)
         let caller: Caller
         if let own { caller = own } else { caller = try self.caller(project, device) }

@@ -18,13 +18,20 @@ final class APNsDispatch: Sendable {
         var address: APNsAddress
         /// When the device last told its token.
         var registered: WallTime
+        /// How often the message was tried in vain.
+        var tries: Int
         /// Throws where the message must not leave any more.
         var mayLeave: @Sendable () throws -> Void
         /// The token with which the message left.
         var token = ""
+        /// When the loop handed the message over.
+        var since = Clock.monotonic()
         /// Whether Apple has found the token of this message too old already.
         var isSecond = false
     }
+    /// After this long a message does not leave a second time: the loop's sender would count the message as
+    /// failed before Apple answers, and send it again.
+    private static let secondWithin: TimeSpan = .seconds(25)
     private struct State {
         var client: APNsClient?
         var isStopped = false
@@ -120,6 +127,9 @@ final class APNsDispatch: Sendable {
             state.withLock { $0.client }?.renew(message.sender.pool, connection: connection)
         case .newToken:
             if !message.isSecond, message.sender.tokens.expired(message.token) {
+                guard Clock.monotonic().since(message.since) < APNsDispatch.secondWithin else {
+                    return dispatch.post(.transient(retryAfterSeconds: nil), ticket)
+                }
                 var message = message
                 message.isSecond = true
                 return send(message)
@@ -129,8 +139,13 @@ final class APNsDispatch: Sendable {
         case .otherEnvironment, nil: break
         }
         var outcome = verdict.outcome
-        if outcome == .gone, !message.content.isAbout(message.address) {
+        // A message may name a token or a topic of its own, and what Apple says is about that then.
+        let isAboutAddress = outcome == .gone || verdict.reason == "TopicDisallowed"
+        if isAboutAddress, !message.content.isAbout(message.address) {
             outcome = .refusedContent("Apple: \(reason), for a token or topic of the message's own")
+        } else if verdict.isOld, message.tries > 0 {
+            // Apple has not heard of the device's newer registration: two attempts are enough.
+            outcome = .refusedContent("Apple: \(reason), since before the device told its token")
         } else if let alarm = verdict.alarm {
             dispatch.notices.alarm(alarm, ticket, reason)
         }

@@ -106,7 +106,7 @@ final class APNsSenders: Sendable {
                 let pool = APNsPool(
                     host: host.host, port: host.port,
                     caPEM: key.authority.map { String(decoding: $0, as: UTF8.self) }, teamID: key.teamID,
-                    keyID: key.keyID)
+                    keyID: key.keyID, keyDigest: PushDigest.short(key.privateBytes, count: 43))
                 next.senders[project, default: [:]][App(isSandbox: key.isSandbox, bundleID: key.bundleID)] =
                     APNsSender(pool: pool, tokens: source)
             }

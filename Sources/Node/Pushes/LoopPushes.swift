@@ -2,6 +2,7 @@ import FCMAPI
 import Model
 import NodeCore
 import Partitions
+import PushClient
 import PushMessages
 
 /// What a loop makes of its sender's messages. Each service has a file of its own.
@@ -52,24 +53,26 @@ struct LostOwnership: Error, CustomStringConvertible {
 struct PushTimeLeft: Sendable {
     static let over = "the message's time to live is over"
 
-    /// Whole seconds; 0 for now or never.
-    let seconds: Int
-    /// No request leaves after this; `nil` for now or never.
-    private let end: MonotonicTime?
+    /// No request leaves after this.
+    private let end: MonotonicTime
+    private let isMomentary: Bool
 
     init(_ job: PushJob, now: Instant) throws(PushRefusal) {
-        guard job.isMomentary || job.expires > now.wall else {
-            throw PushRefusal(.unsent(PushTimeLeft.over))
-        }
+        // A message of now or never has no time to live, and an attempt begins soon after the send.
+        let ends = job.expires.milliseconds + (job.isMomentary ? Partition.momentaryDeadline : 0)
         let longest = Int64(MessageLimits.ttlSecondsMax) * 1000
-        let left = UInt64(max(0, min(job.expires.milliseconds - now.wall.milliseconds, longest)))
-        seconds = Int(clamping: left / 1000)
-        end = job.isMomentary ? nil : now.monotonic.advanced(by: .milliseconds(left))
+        let left = min(ends - now.wall.milliseconds, longest)
+        guard left > 0 else { throw PushRefusal(.unsent(PushTimeLeft.over)) }
+        end = now.monotonic.advanced(by: .milliseconds(UInt64(left)))
+        isMomentary = job.isMomentary
     }
+
+    /// What is left now, in whole seconds; 0 for now or never.
+    var secondsNow: Int { isMomentary ? 0 : Int(clamping: end.since(Clock.monotonic()).seconds) }
 
     /// Throws where the message has waited for a connection or a token until its time was over.
     func check() throws {
-        if let end, end <= Clock.monotonic() { throw TimeIsOver() }
+        if end <= Clock.monotonic() { throw TimeIsOver() }
     }
 }
 
@@ -122,9 +125,11 @@ extension NodeLoop {
         let left = try PushTimeLeft(job, now: now)
         let body: [UInt8]
         do throws(PushContentError) {
-            body = try pushes.composer.relay(
-                job.event, token: address.token, ttlSeconds: left.seconds)
+            body = try pushes.composer.relay(job.event, token: address.token, ttlSeconds: left.secondsNow)
         } catch { throw PushRefusal(.refusedContent("\(error)")) }
+        guard body.count <= PushClientSettings().sentBytesMax else {
+            throw PushRefusal(.refusedContent("the message has \(body.count) bytes for FCM"))
+        }
         var ticket = ticket
         ticket.host = sender.origin
         shared.relays.send(

@@ -17,7 +17,7 @@ final class PushCounters: Sendable {
     private let alarms = Mutex<[AlarmKey: Int]>([:])
 
     func note(_ outcome: PushOutcome, of kind: Transport.Kind) {
-        let key = Key(kind: kind, outcome: PushCounters.word(outcome))
+        let key = Key(kind: kind, outcome: outcome.word)
         counts.withLock { $0[key, default: 0] += 1 }
     }
 
@@ -31,17 +31,5 @@ final class PushCounters: Sendable {
 
     func count(_ kind: Transport.Kind, _ alarm: PushAlarm) -> Int {
         alarms.withLock { $0[AlarmKey(kind: kind, alarm: alarm)] ?? 0 }
-    }
-
-    private static func word(_ outcome: PushOutcome) -> String {
-        switch outcome {
-        case .accepted: "accepted"
-        case .gone: "gone"
-        case .refusedContent: "refused"
-        case .credentials: "credentials"
-        case .throttled, .overQuota: "throttled"
-        case .transient: "failed"
-        case .unsent: "unsent"
-        }
     }
 }

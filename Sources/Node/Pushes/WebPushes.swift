@@ -10,17 +10,8 @@ import PushMessages
 ///
 /// Confined to one loop. Encryption runs on the client's thread.
 struct WebPushes {
-    private struct TokenKey: Hashable {
-        var publicKey: [UInt8]
-        var subject: String
-        var origin: String
-    }
-    private static let tokensMax = 4096
-
     /// The newest message that was composed: a fan-out sends one message to many devices.
     private var last = LastComposed<WebPushMessage>()
-    /// A service gets the same token for hours, since some count new tokens.
-    private var tokens: [TokenKey: (text: String, expires: Int64)] = [:]
 
     /// The request for a message, or the outcome where the message cannot go.
     ///
@@ -39,21 +30,24 @@ struct WebPushes {
         do {
             let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
             let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)
-            let token = try token(of: sender.vapid, origin: endpoint.origin, now: now.wall)
+            let token = try senders.tokens.token(of: sender.vapid, origin: endpoint.origin, now: now.wall)
             let message = try last.message(of: job) { (event) throws(PushContentError) in
                 try composer.web(event, project: job.project)
             }
-            let fields = message.fields(
-                to: endpoint, authorization: token,
-                ttlSeconds: min(left.seconds, message.ttlSeconds))
             let policy = sender.policy
+            let mayLeave: @Sendable () throws -> Void = {
+                guard isOwner() else { throw LostOwnership() }
+                try left.check()
+            }
             let made = PushHTTPRequest(
                 number: request.number, url: endpoint.url,
                 caPEM: sender.authority.map { String(decoding: $0, as: UTF8.self) },
-                mayDial: { policy.mayDial($0, for: endpoint) },
+                mayDial: { policy.mayDial($0, for: endpoint) }, mayLeave: mayLeave,
                 prepare: {
-                    guard isOwner() else { throw LostOwnership() }
-                    try left.check()
+                    try mayLeave()
+                    let fields = message.fields(
+                        to: endpoint, authorization: token,
+                        ttlSeconds: min(left.secondsNow, message.ttlSeconds))
                     let body = try WebPushEncryption.encrypt(message.payload, to: keys)
                     return (fields.map { ($0.name, $0.value) }, body)
                 })
@@ -66,17 +60,5 @@ struct WebPushes {
         } catch {
             throw PushRefusal(.unsent("\(error)"))
         }
-    }
-
-    private mutating func token(
-        of vapid: VAPID, origin: String, now: WallTime
-    ) throws(PushCryptoError) -> String {
-        let name = TokenKey(publicKey: vapid.key.publicBytes, subject: vapid.subject, origin: origin)
-        let expires = VAPID.expiry(now)
-        if let known = tokens[name], known.expires == expires { return known.text }
-        if tokens.count >= WebPushes.tokensMax { tokens.removeAll() }
-        let text = try vapid.authorization(origin: origin, now: now)
-        tokens[name] = (text, expires)
-        return text
     }
 }

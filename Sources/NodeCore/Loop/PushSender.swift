@@ -12,7 +12,10 @@ public struct PushSend: Sendable {
 public struct PushBounds: Hashable, Sendable {
     /// Messages at one origin of one project at once, and messages that may wait for that.
     public var atOnce = 64
-    public var waitingMax = 1024
+    public var waitingMax = 64
+    /// For so long after an answer that shows the service well, refusals that may concern one device alone do
+    /// not count against the service.
+    public var provenFor: TimeSpan = .seconds(60)
     /// How long a message may wait here. Then its partition looks again whether the message is still
     /// to be sent.
     public var waitMax: TimeSpan = .seconds(5)
@@ -66,12 +69,16 @@ struct PushSender {
         var waiting: [Waiting] = []
         /// Failures in a row.
         var failures = 0
+        /// When the service last took a message.
+        var provenAt: MonotonicTime?
         var pausedUntil: MonotonicTime?
         /// How long the last pause was.
         var pause = TimeSpan.zero
         /// Until when the project's quota at the service is used up. What was under way may still be taken.
         var quotaUntil: MonotonicTime?
-        var isIdle: Bool { underWay == 0 && waiting.isEmpty && failures == 0 && pausedUntil == nil }
+        var isIdle: Bool {
+            underWay == 0 && waiting.isEmpty && failures == 0 && pausedUntil == nil && provenAt == nil
+        }
     }
 
     let bounds: PushBounds
@@ -184,7 +191,8 @@ struct PushSender {
     }
 
     /// What the outcome says of the origin as a whole. A refused key may be one subscription's, and a service
-    /// may throttle one device: only several in a row, with nothing accepted between, close the origin.
+    /// may throttle one device: several in a row close the origin only where the service has taken nothing
+    /// for a while. Clients choose the addresses, and could otherwise close a service for their project.
     private func judge(_ outcome: PushOutcome, _ state: inout State, now: MonotonicTime) {
         switch outcome {
         case .accepted, .gone:
@@ -193,8 +201,15 @@ struct PushSender {
             state.failures = 0
             state.pausedUntil = nil
             state.pause = .zero
-        case .credentials: fail(&state, now: now, least: bounds.credentialsPause, asked: .zero)
-        case .throttled(let seconds), .transient(let seconds):
+            if case .accepted = outcome { state.provenAt = now }
+        case .credentials, .throttled:
+            if let proven = state.provenAt, now.since(proven) < bounds.provenFor { return }
+            guard case .throttled(let seconds) = outcome else {
+                return fail(&state, now: now, least: bounds.credentialsPause, asked: .zero)
+            }
+            let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
+            fail(&state, now: now, least: bounds.pauseMin, asked: asked)
+        case .transient(let seconds):
             let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
         // The project's quota at the service is used up, so that each further message would be refused.
@@ -262,36 +277,32 @@ struct PushSender {
 
     private mutating func tell(_ outcome: PushOutcome, _ known: UnderWay, _ effects: inout [Effect]) {
         func report(_ result: PushReport.Result) {
-            effects.append(.report(known.partition, PushReport(number: known.job.number, result)))
+            let report = PushReport(number: known.job.number, result, outcome: outcome)
+            effects.append(.report(known.partition, report))
+        }
+        /// The message comes again: each time after twice as long, and not before the service has asked for
+        /// it.
+        func retry(first: TimeSpan, most: TimeSpan, asked seconds: Int? = nil) {
+            let own = min(first.doubled(times: min(known.job.tries, 32)), most)
+            let asked = PushSender.length(seconds, atMost: bounds.askedMax)
+            report(.later(after: jittered(max(asked, own)), isFailure: true))
         }
         switch outcome {
         case .accepted, .refusedContent: report(.done)
         case .gone: report(.gone)
         case .credentials:
-            let most = max(bounds.credentialsPause, bounds.pauseMax)
-            retry(known, from: bounds.credentialsPause, atMost: most, asked: nil, &effects)
+            retry(first: bounds.credentialsPause, most: max(bounds.credentialsPause, bounds.pauseMax))
         case .throttled(let seconds):
-            retry(known, from: bounds.throttledMin, atMost: bounds.retryMax, asked: seconds, &effects)
+            let first = seconds == nil ? bounds.throttledMin : bounds.retryMin
+            retry(first: first, most: bounds.retryMax, asked: seconds)
         case .overQuota(let seconds):
             // The message was not tried in vain: it waits with all others.
             let asked = PushSender.length(seconds, atMost: bounds.askedMax)
             report(.later(after: jittered(max(asked, bounds.throttledMin)), isFailure: false))
         case .transient(let seconds):
-            retry(known, from: bounds.retryMin, atMost: bounds.retryMax, asked: seconds, &effects)
-        case .unsent: retry(known, from: bounds.retryMin, atMost: bounds.pauseMax, asked: nil, &effects)
+            retry(first: bounds.retryMin, most: bounds.retryMax, asked: seconds)
+        case .unsent: retry(first: bounds.retryMin, most: bounds.pauseMax)
         }
-    }
-
-    /// The message comes again: when the service has asked for it, otherwise each time after twice as long.
-    private mutating func retry(
-        _ known: UnderWay, from first: TimeSpan, atMost most: TimeSpan, asked seconds: Int?,
-        _ effects: inout [Effect]
-    ) {
-        let own = min(first.doubled(times: min(known.job.tries, 32)), most)
-        let asked = PushSender.length(seconds, atMost: bounds.askedMax)
-        let delay = jittered(asked > .zero ? max(asked, bounds.retryMin) : own)
-        let result = PushReport.Result.later(after: delay, isFailure: true)
-        effects.append(.report(known.partition, PushReport(number: known.job.number, result)))
     }
 
     private mutating func reportClosed(

@@ -100,7 +100,7 @@ public enum Reply: Sendable {
     case members(UInt64)
     case topics([(name: TopicName, members: UInt64)], next: UInt64?)
     case devices([DeviceState], next: UInt64?)
-    case device(DeviceState, [StoredTransport])
+    case device(DeviceState, [StoredTransport], pushes: [PushHistory] = [])
     case refused(PartitionRefusal)
     /// The answer to a condition's question: a topic's members.
     case memberSets([PartitionTargets])

@@ -4,7 +4,7 @@ import Model
 
 extension Partition {
     /// Milliseconds after the send within which an attempt begins.
-    static let momentaryDeadline: Int64 = 30_000
+    public static let momentaryDeadline: Int64 = 30_000
 
     /// A record became durable: one attempt for each target with an address, but for devices whose streams
     /// have just got the message.
@@ -53,7 +53,8 @@ extension Partition {
         if message.kept.contains(index), !state.log.isWaiting(index, at: message.position) { return }
         lastToken += 1
         pushes.momentary.sendings[lastToken] = PushTable.Sending(
-            index: index, position: message.position, origin: origin, generation: stored.generation)
+            index: index, position: message.position, origin: origin, generation: stored.generation,
+            message: MessageID(ofEvent: message.event))
         var job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
             transport: stored.transport, registered: stored.registered, generation: stored.generation,
@@ -66,6 +67,7 @@ extension Partition {
     /// The sender has answered an attempt. False where the number is of no attempt.
     func onAttempted(_ report: PushReport, _ turn: inout Turn) -> Bool {
         guard let sending = pushes.momentary.sendings.removeValue(forKey: report.number) else { return false }
+        note(report.outcome, of: sending, tries: 0, turn.now)
         switch report.result {
         case .done:
             noteTaken(sending)

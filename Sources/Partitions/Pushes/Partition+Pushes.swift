@@ -21,19 +21,19 @@ extension Partition {
         #if DEBUG
             if options.planted.contains(.forgetPushes) { return }
         #endif
-        for index in state.transports.indices where pushAddress(index) != nil && isWaiting(index) {
+        for index in state.transports.indices where isWaiting(index) && pushAddress(index) != nil {
             pushes.want(index)
         }
     }
 
     /// Something may wait for the device, and no stream has it.
     func wantPush(_ index: UInt32) {
-        if pushAddress(index) != nil, isWaiting(index) { pushes.want(index) }
+        if isWaiting(index), pushAddress(index) != nil { pushes.want(index) }
     }
 
     /// The device has told an address, which is durable now.
     func wantPushAgain(_ index: UInt32) {
-        if pushAddress(index) != nil, isWaiting(index) { pushes.wantAgain(index) }
+        if isWaiting(index), pushAddress(index) != nil { pushes.wantAgain(index) }
     }
 
     /// An operator has changed how these projects reach push services.
@@ -49,17 +49,10 @@ extension Partition {
         of deliveries: [PartitionState.Delivery], restingOn record: Sequence, _ now: Instant
     ) {
         guard !state.transports.isEmpty else { return }
-        func look(_ index: UInt32) {
-            if pushes.state(index) == nil, state.transports[index] != nil { wantPush(index) }
-        }
         for delivery in deliveries {
             if delivery.momentary != nil { wantMomentary(delivery, restingOn: record, now) }
-            if state.transports.count * 8 < delivery.targets.count {
-                for index in state.transports.indices where delivery.targets.contains(index) {
-                    look(index)
-                }
-            } else {
-                delivery.targets.forEach(look)
+            state.transports.targets(delivery.targets, .all).forEach { index in
+                if pushes.state(index) == nil { wantPush(index) }
             }
         }
     }
@@ -87,7 +80,9 @@ extension Partition {
         }
         guard let (page, place) = state.devices.find(index) else { return pushes.forget(index) }
         let origin = PushOrigin(ProjectNumber(page.projects[place]), stored.transport)
-        guard pushes.mayPass(index, to: origin) else { return }
+        guard pushes.mayPass(index, to: origin),
+            pushes.mayTake(index, to: origin, of: options.pushesAtOnce, now: turn.now.monotonic)
+        else { return }
         if let body = entry.body { return push(entry, body, to: index, &turn) }
         pushes.setReading(index)
         bodyReads.want([entry.record], for: index)
@@ -103,7 +98,7 @@ extension Partition {
         let sending = PushTable.Sending(
             index: index, position: entry.position,
             origin: PushOrigin(ProjectNumber(page.projects[place]), stored.transport),
-            generation: stored.generation)
+            generation: stored.generation, message: MessageID(ofEvent: body))
         let job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
             transport: stored.transport, registered: stored.registered, generation: stored.generation,
@@ -187,6 +182,8 @@ extension Partition {
         if onAttempted(report, &turn) { return }
         guard let sending = pushes.ended(report.number) else { return }
         let index = sending.index
+        note(
+            report.outcome, of: sending, tries: pushes.tries(index, at: sending.position), turn.now)
         switch report.result {
         case .done:
             #if DEBUG
@@ -271,6 +268,9 @@ extension Partition {
                 devicesMax: options.momentaryMax, bytesMax: options.momentaryBytesMax)
         {
             return broken
+        }
+        for attempts in [pushes.accepted, pushes.failed] {
+            if let broken = attempts.brokenInvariant(devicesMax: options.pushAttemptsMax) { return broken }
         }
         if pushes.underWay > options.pushesAtOnce { return "more messages are at the sender than may be" }
         if pushes.sendings.keys.contains(where: { $0 > lastToken }) {

@@ -74,8 +74,11 @@ public struct PushReport: Sendable {
     }
     public var number: UInt64
     public var result: Result
-    public init(number: UInt64, _ result: Result) {
+    /// What the service answered, or why no answer came; `nil` where the message was not tried.
+    public var outcome: PushOutcome?
+    public init(number: UInt64, _ result: Result, outcome: PushOutcome? = nil) {
         self.number = number
         self.result = result
+        self.outcome = outcome
     }
 }

@@ -26,6 +26,7 @@ struct PushTable {
         var origin: PushOrigin
         /// The generation of the address to which the message goes.
         var generation: UInt64
+        var message: MessageID?
     }
     struct Device {
         var state: State
@@ -48,9 +49,13 @@ struct PushTable {
     var later: [UInt64: [UInt32]] = [:]
     var earliest: UInt64?
     var sendings: [UInt64: Sending] = [:]
+    var places = PushPlaces()
     var readingCount = 0
     var closed: [PushOrigin: ClosedOrigin] = [:]
     var momentary = MomentaryPushes()
+    /// What services took, and what they did not take.
+    var accepted = RecentAttempts()
+    var failed = RecentAttempts()
 
     /// A service that takes no more messages for now, and the devices that wait for it. So a service that is
     /// away costs one look at a time, however many devices it has.
@@ -153,6 +158,14 @@ struct PushTable {
         if closed[origin]?.isEmpty ?? true { closed[origin] = nil }
     }
 
+    /// Parks the device for a moment where its service or its project has enough places.
+    mutating func mayTake(_ index: UInt32, to origin: PushOrigin, of places: Int, now: MonotonicTime) -> Bool
+    {
+        guard self.places.isFull(origin, of: places) else { return true }
+        close(origin, until: now.advanced(by: PushTable.tick), parking: index)
+        return false
+    }
+
     /// The service has answered: two more of its devices may go to the sender for the one that went.
     mutating func release(_ origin: PushOrigin, _ count: Int = 2) {
         guard var known = closed[origin] else { return }
@@ -214,12 +227,14 @@ struct PushTable {
     mutating func setSending(_ sending: Sending, number: UInt64) {
         set(.sending(number: number), sending.index)
         sendings[number] = sending
+        places.add(sending.origin)
     }
 
     /// The sender has answered. The device goes to the end of the queue, unless the caller lets it wait.
     /// `nil` where the number is not of a message that is at the sender.
     mutating func ended(_ number: UInt64) -> Sending? {
         guard let sending = sendings.removeValue(forKey: number) else { return nil }
+        places.remove(sending.origin)
         requeue(sending.index)
         return sending
     }
@@ -272,6 +287,13 @@ struct PushTable {
             case .parked: if !parked.contains(index) { return "device \(index) is parked nowhere" }
             case .reading: break
             }
+        }
+        if Dictionary(sendings.values.map { ($0.origin, 1) }, uniquingKeysWith: +) != places.byOrigin {
+            return "the places of a service are counted wrong"
+        }
+        if Dictionary(sendings.values.map { ($0.origin.project, 1) }, uniquingKeysWith: +) != places.byProject
+        {
+            return "the places of a project are counted wrong"
         }
         if closed.values.contains(where: \.isEmpty) { return "a service is closed to nobody" }
         for (number, sending) in sendings {

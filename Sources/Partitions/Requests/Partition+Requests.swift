@@ -332,6 +332,7 @@ extension Partition {
     // MARK: Listings
 
     private func topics(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
+        guard state.names.weight(of: project) > 0 else { return .topics([], next: nil) }
         let numbers = state.topics.numbers
             .filter { UInt64($0.rawValue) + 1 > after && state.names.project(of: $0) == project }
             .sorted { $0.rawValue < $1.rawValue }
@@ -340,10 +341,21 @@ extension Partition {
         return .topics(page.map { (state.names.name($0), UInt64(state.topics.members($0))) }, next: next)
     }
 
+    /// The places that an event looks at for a listing; the gateway asks for more.
+    private static let listedAtOnce: UInt32 = 100_000
+
     private func devices(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
+        let first = UInt32(clamping: after)
+        guard let count = state.devices.counts[project.rawValue] else { return .devices([], next: nil) }
         var found: [DeviceState] = []
         var next: UInt64?
-        state.devices.forEach(from: UInt32(clamping: after)) { index, page, place in
+        state.devices.forEach(from: first) { index, page, place in
+            // Most devices may be other projects'.
+            if first == 0, found.count == count { return false }
+            if index - first >= Partition.listedAtOnce {
+                next = UInt64(index)
+                return false
+            }
             guard page.projects[place] == project.rawValue else { return true }
             if found.count == limit {
                 next = UInt64(index)

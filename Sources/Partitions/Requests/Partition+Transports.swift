@@ -45,8 +45,8 @@ extension Partition {
         if let refusal = found.refusal { return .refused(refusal) }
         guard let page = found.page else { return .refused(.unregistered) }
         let index = registration.index.rawValue
+        let stored = (state.transports[index] ?? []).filter { !$0.isGone }
         return .device(
-            DeviceState(of: index, on: page, at: found.place),
-            (state.transports[index] ?? []).filter { !$0.isGone })
+            DeviceState(of: index, on: page, at: found.place), stored, pushes: pushHistory(of: index, stored))
     }
 }

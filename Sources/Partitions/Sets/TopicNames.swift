@@ -26,11 +26,31 @@ public struct TopicBounds: Sendable {
 /// numbers. Confined to its loop.
 public final class TopicNames {
     private struct Entry {
-        var start: UInt32
+        /// The low 32 bits of the place where the name begins, and the 16 bits above: all names together may
+        /// have more than 4 GiB.
+        private var startLow: UInt32
         var length: UInt16
+        private var startHigh: UInt16
         /// How many topics' sets and devices' lists refer to the name; 0 for a free number.
         var uses: UInt32
         var project: UInt32
+
+        init(start: Int, length: Int, project: UInt32) {
+            precondition(start < 1 << 48, "names of 256 TiB fit into no memory")
+            startLow = UInt32(truncatingIfNeeded: start)
+            startHigh = UInt16(truncatingIfNeeded: start >> 32)
+            self.length = UInt16(length)
+            uses = 1
+            self.project = project
+        }
+
+        var start: Int {
+            get { Int(startHigh) << 32 | Int(startLow) }
+            set {
+                startLow = UInt32(truncatingIfNeeded: newValue)
+                startHigh = UInt16(truncatingIfNeeded: newValue >> 32)
+            }
+        }
     }
     private var bytes: [UInt8] = []
     private var entries: ContiguousArray<Entry> = []
@@ -55,8 +75,7 @@ public final class TopicNames {
             entries[Int(table[slot] - 1)].uses += 1
             return TopicNumber(rawValue: table[slot] - 1)
         }
-        let entry = Entry(
-            start: UInt32(bytes.count), length: UInt16(name.count), uses: 1, project: project.rawValue)
+        let entry = Entry(start: bytes.count, length: name.count, project: project.rawValue)
         bytes.append(contentsOf: name)
         let number: UInt32
         if let free = freeNumbers.popLast() {
@@ -110,7 +129,7 @@ public final class TopicNames {
     }
     func nameBytes(_ number: TopicNumber) -> ArraySlice<UInt8> {
         let entry = entries[Int(number.rawValue)]
-        return bytes[Int(entry.start)..<Int(entry.start) + Int(entry.length)]
+        return bytes[entry.start..<entry.start + Int(entry.length)]
     }
     func name(_ number: TopicNumber) -> TopicName { TopicName(checked: Array(nameBytes(number))) }
 
@@ -118,7 +137,7 @@ public final class TopicNames {
 
     private func find(_ name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> Int {
         let mask = table.count - 1
-        var slot = Int(truncatingIfNeeded: TopicNames.hash(name, project)) & mask
+        var slot = TopicNames.place(of: name, project) & mask
         while table[slot] != 0 {
             let number = TopicNumber(rawValue: table[slot] - 1)
             let entry = entries[Int(number.rawValue)]
@@ -132,7 +151,20 @@ public final class TopicNames {
         return slot
     }
 
-    /// Spreads names over tables; it protects nothing. It is part of the format of journals and of frames:
+    /// Where a name goes in the table. Clients choose the names, so the hash has a secret of the process:
+    /// with a public one they could choose names that all go to one place, and each look-up would walk past
+    /// all.
+    private static func place(of name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> Int {
+        var hasher = Hasher()
+        hasher.combine(project.rawValue)
+        let isDone: Void? = name.withContiguousStorageIfAvailable {
+            hasher.combine(bytes: UnsafeRawBufferPointer($0))
+        }
+        if isDone == nil { Array(name).withUnsafeBytes { hasher.combine(bytes: $0) } }
+        return hasher.finalize()
+    }
+
+    /// Deals names out; it protects nothing. It is part of the format of journals and of frames:
     /// pairs' fingerprints are made of it, and it deals topics into the slices of a repair.
     static func hash(_ name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> UInt64 {
         // Tests hold the values: with another function all pairs would differ.
@@ -150,7 +182,7 @@ public final class TopicNames {
         var slot = (hole + 1) & mask
         while table[slot] != 0 {
             let number = TopicNumber(rawValue: table[slot] - 1)
-            let home = Int(truncatingIfNeeded: TopicNames.hash(nameBytes(number), project(of: number))) & mask
+            let home = TopicNames.place(of: nameBytes(number), project(of: number)) & mask
             if (slot &- home) & mask >= (slot &- hole) & mask {
                 table[hole] = table[slot]
                 hole = slot
@@ -173,11 +205,21 @@ public final class TopicNames {
         packed.reserveCapacity(bytes.count - wasted)
         for index in entries.indices where entries[index].uses > 0 {
             let name = nameBytes(TopicNumber(rawValue: UInt32(index)))
-            entries[index].start = UInt32(packed.count)
+            entries[index].start = packed.count
             packed.append(contentsOf: name)
         }
         bytes = packed
         wasted = 0
+    }
+
+    /// The most places in a row that are taken: no look-up walks further.
+    var longestRun: Int {
+        var (longest, run) = (0, 0)
+        for slot in 0..<(table.count * 2) {
+            run = table[slot & (table.count - 1)] == 0 ? 0 : run + 1
+            longest = max(longest, run)
+        }
+        return longest
     }
 
     var bytesHeld: Int { bytes.capacity + entries.capacity * MemoryLayout<Entry>.stride + table.capacity * 4 }

@@ -59,10 +59,10 @@ extension PartitionState {
     private func writeTransports(_ out: inout ByteWriter) {
         guard !transports.isEmpty || hasSeveralEnds else { return }
         out.varint(transports.count)
-        for (index, stored) in transports.all {
-            out.varint(UInt64(index))
-            out.varint(stored.count)
-            for one in stored { out.stored(one) }
+        for row in transports.all {
+            out.varint(UInt64(row.index))
+            out.varint(row.list.count)
+            for one in row.list { out.stored(one) }
         }
     }
 
@@ -74,7 +74,7 @@ extension PartitionState {
         }
         for _ in 0..<count {
             let index = try reader.deviceIndex()
-            guard devices.project(index) != 0, transports[index] == nil else {
+            guard devices.project(index) != 0, !transports.has(index) else {
                 throw reader.fail("transports of a device that is not there")
             }
             transports[index] = try reader.transports(applied)

@@ -1,51 +1,96 @@
 import Model
 
 /// The push services that reach each device of a partition, and for each service the set of its devices.
+///
+/// Addresses are long, and much of them is the same for many devices. So the table keeps them in packed pages
+/// (`AddressPage`), and one page as it is: the page that changed last.
 struct AddressTable: Equatable {
-    private var stored: [UInt32: [StoredTransport]] = [:]
+    private var pages: [UInt32: AddressPage] = [:]
+    /// The page that changed last, in the order of indices. It is not among `pages`.
+    private var open: (page: UInt32, rows: [AddressRow])?
+    var count = 0
+    private let recent = RecentAddressPage()
     /// The devices with an address of each kind, or with the mark that an address is gone. In the order of
     /// kinds.
     let devices = Transport.Kind.allCases.map { _ in Bitmap() }
 
-    static func == (left: AddressTable, right: AddressTable) -> Bool { left.stored == right.stored }
+    static func == (left: AddressTable, right: AddressTable) -> Bool {
+        left.count == right.count && left.all.elementsEqual(right.all) { $0 == $1 }
+    }
 
     /// A device's addresses, in the order of their kinds; `nil` where it has none.
     subscript(index: UInt32) -> [StoredTransport]? {
-        get { stored[index] }
+        get {
+            let page = AddressPage.number(of: index)
+            if let open, open.page == page { return open.rows.first { $0.index == index }?.list }
+            guard let packed = pages[page], packed.has(index) else { return nil }
+            return recent.list(of: index, in: packed)
+        }
         set {
             for (kind, devices) in zip(Transport.Kind.allCases, devices) {
                 let has = newValue?.contains { $0.transport.kind == kind } ?? false
                 _ = has ? devices.add(index) : devices.remove(index)
             }
-            stored[index] = newValue
+            openPage(of: index)
+            guard var rows = open?.rows else { return }
+            open = nil
+            let at = rows.firstIndex { $0.index >= index } ?? rows.count
+            if at < rows.count, rows[at].index == index {
+                count -= 1
+                rows.remove(at: at)
+            }
+            if let newValue {
+                count += 1
+                rows.insert(AddressRow(index: index, list: newValue), at: at)
+            }
+            open = (AddressPage.number(of: index), rows)
         }
     }
 
-    var isEmpty: Bool { stored.isEmpty }
-    var count: Int { stored.count }
-    var indices: [UInt32] { stored.keys.sorted() }
+    private mutating func openPage(of index: UInt32) {
+        let page = AddressPage.number(of: index)
+        if let open {
+            guard open.page != page else { return }
+            pages[open.page] = open.rows.isEmpty ? nil : AddressPage(open.rows)
+        }
+        open = (page, pages.removeValue(forKey: page)?.rows ?? [])
+    }
+
+    var isEmpty: Bool { count == 0 }
+    /// Whether the device has an address, or the mark of one that is gone.
+    func has(_ index: UInt32) -> Bool { !isEmpty && devices.contains { $0.contains(index) } }
+
+    /// Ascending.
+    var indices: [UInt32] {
+        (pages.values.flatMap(\.indices) + (open?.rows.map(\.index) ?? [])).sorted()
+    }
     /// In the order of indices.
-    var all: [(index: UInt32, stored: [StoredTransport])] {
-        stored.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    var all: some Swift.Sequence<AddressRow> {
+        let numbers = (Array(pages.keys) + (open.map { [$0.page] } ?? [])).sorted()
+        return numbers.lazy.flatMap { number in
+            if let open, open.page == number { return open.rows }
+            return pages[number]?.rows ?? []
+        }
     }
 
     /// The kinds of the device's addresses, gone ones included: a device whose address is gone may tell
     /// another.
     func kinds(of index: UInt32) -> Transport.Kinds {
-        guard !stored.isEmpty, let list = stored[index] else { return [] }
-        return Transport.Kinds(list.lazy.map(\.transport.kind))
+        guard !isEmpty else { return [] }
+        return Transport.Kinds(
+            zip(Transport.Kind.allCases, devices).filter { $1.contains(index) }.map(\.0))
     }
 
     /// The kinds of which some device of `set` has an address.
     func kinds(among set: DeviceSet) -> Transport.Kinds {
-        guard !stored.isEmpty else { return [] }
+        guard !isEmpty else { return [] }
         return Transport.Kinds(
             zip(Transport.Kind.allCases, devices).filter { $1.mayShare(with: set) }.map(\.0))
     }
 
     /// The devices of `set` with an address of one of `kinds`.
     func targets(_ set: DeviceSet, _ kinds: Transport.Kinds) -> DeviceSet {
-        guard !stored.isEmpty else { return DeviceSet() }
+        guard !isEmpty else { return DeviceSet() }
         return zip(Transport.Kind.allCases, devices).reduce(DeviceSet()) { found, each in
             guard kinds.contains(each.0), !each.1.isEmpty else { return found }
             return found.union(set.intersection(DeviceSet(each.1)))
@@ -54,9 +99,11 @@ struct AddressTable: Equatable {
 
     /// The sets must be what the addresses say.
     var brokenInvariant: String? {
+        let rows = Array(all)
+        if rows.count != count { return "the devices with addresses are counted wrong" }
         for (kind, devices) in zip(Transport.Kind.allCases, devices) {
-            let found = stored.filter { $0.value.contains { $0.transport.kind == kind } }
-            if found.count != devices.count || found.keys.contains(where: { !devices.contains($0) }) {
+            let found = rows.filter { $0.list.contains { $0.transport.kind == kind } }
+            if found.count != devices.count || found.contains(where: { !devices.contains($0.index) }) {
                 return "the devices of a push service are not those that have its addresses"
             }
         }

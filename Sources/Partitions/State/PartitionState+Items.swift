@@ -90,7 +90,7 @@ extension PartitionState {
 
     private mutating func readTransports(_ reader: inout ByteReader) throws(DecodeError) {
         let index = try reader.deviceIndex()
-        guard devices.project(index) != 0, transports[index] == nil else {
+        guard devices.project(index) != 0, !transports.has(index) else {
             throw reader.fail("transports of a device that is not there")
         }
         transports[index] = try reader.transports(applied)

@@ -37,20 +37,21 @@ extension PartitionState {
 
     /// Removes the address of this kind if it is still the address of this generation.
     private mutating func endTransport(_ kind: Transport.Kind, of index: UInt32, generation: UInt64) {
-        guard
-            let place = transports[index]?.firstIndex(where: {
+        guard var stored = transports[index],
+            let place = stored.firstIndex(where: {
                 $0.transport.kind == kind && $0.generation == generation
             })
         else { return }
         writer?.touch(device: index, self)
-        transports[index]?.remove(at: place)
-        if transports[index]?.isEmpty == true { transports[index] = nil }
+        stored.remove(at: place)
+        transports[index] = stored.isEmpty ? nil : stored
         log.lookAgain(at: index)
     }
 
     /// The first law of transports that does not hold; `nil` where all do.
     var brokenInTransports: String? {
-        for (index, stored) in transports.all {
+        for row in transports.all {
+            let (index, stored) = (row.index, row.list)
             if devices.find(index) == nil { return "device \(index) is gone, and has a transport" }
             if stored.isEmpty { return "device \(index) has an empty list of transports" }
             if zip(stored, stored.dropFirst()).contains(where: { $0.transport.kind >= $1.transport.kind }) {

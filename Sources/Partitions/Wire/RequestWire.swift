@@ -200,11 +200,14 @@ extension Reply {
             out.varint(list.count)
             for device in list { out.state(device) }
             out.next(next)
-        case .device(let device, let transports):
-            out.u8(12)
+        case .device(let device, let transports, let pushes):
+            out.u8(pushes.isEmpty ? 12 : 14)
             out.state(device)
             out.varint(transports.count)
             for one in transports { out.stored(one) }
+            guard !pushes.isEmpty else { return }
+            out.varint(pushes.count)
+            for one in pushes { out.history(one) }
         case .refused(let refusal):
             out.u8(10)
             out.refusal(refusal)
@@ -215,7 +218,8 @@ extension Reply {
     }
 
     public static func decode(from reader: inout ByteReader) throws(DecodeError) -> Reply {
-        switch try reader.u8() {
+        let tag = try reader.u8()
+        switch tag {
         case 1: return .accepted(MessageID(time: try reader.u64(), random: try reader.u64()))
         case 2:
             var changes: [DeviceChange] = []
@@ -249,13 +253,18 @@ extension Reply {
                 list.append(try reader.state())
             }
             return .devices(list, next: try reader.next())
-        case 12:
+        case 12, 14:
             let device = try reader.state()
             var transports: [StoredTransport] = []
             for _ in 0..<(try reader.count(max: Transport.Kind.allCases.count, elementBytesMin: 11)) {
                 transports.append(try reader.stored())
             }
-            return .device(device, transports)
+            var pushes: [PushHistory] = []
+            guard tag == 14 else { return .device(device, transports) }
+            for _ in 0..<(try reader.count(max: Transport.Kind.allCases.count, elementBytesMin: 4)) {
+                pushes.append(try reader.history())
+            }
+            return .device(device, transports, pushes: pushes)
         case 10: return .refused(try reader.refusal())
         case 11: return .memberSets(try reader.targets())
         default: throw reader.fail("an unknown reply")

@@ -19,6 +19,8 @@ public enum APNsAnswer {
         public var remedy: APNsRemedy?
         /// Apple's word, `nil` where the answer has none.
         public var reason: String?
+        /// Whether Apple says that the token was dead before the device told it again.
+        public var isOld = false
         public var alarm: PushAlarm? {
             switch reason {
             case "BadDeviceToken", "DeviceTokenNotForTopic": .wrongTarget
@@ -43,10 +45,10 @@ public enum APNsAnswer {
         let reason = answer.text("/reason")
         let text = reason.map { "Apple: \(status) \($0)" } ?? "Apple: \(status) \(answer.excerpt)"
         let wait = RetryAfter.seconds(retryAfter, now: now)
+        let isOld = status == 410 && isOld(answer, registered: registered)
         let (outcome, remedy) =
-            known(reason, text, wait: wait)
-            ?? byStatus(status, text, wait: wait, isOld: isOld(answer, registered: registered))
-        return Verdict(outcome: outcome, remedy: remedy, reason: reason)
+            known(reason, text, wait: wait) ?? byStatus(status, text, wait: wait, isOld: isOld)
+        return Verdict(outcome: outcome, remedy: remedy, reason: reason, isOld: isOld)
     }
 
     /// The reason in the debug data of a GOAWAY frame.
@@ -80,7 +82,6 @@ public enum APNsAnswer {
     ) -> (PushOutcome, APNsRemedy?) {
         switch status {
         case 410: (isOld ? .transient(retryAfterSeconds: wait) : .gone, nil)
-        case 403: (.credentials(text), nil)
         case 429: (.throttled(retryAfterSeconds: wait), nil)
         case 400..<500: (.refusedContent(text), nil)
         default: (.transient(retryAfterSeconds: wait), nil)

@@ -18,12 +18,16 @@ public struct EndpointPolicy: Sendable {
         func matches(_ host: String, port: Int) -> Bool {
             self.port == port && (self.host.hasPrefix(".") ? host.hasSuffix(self.host) : host == self.host)
         }
+        func isExactly(_ host: String, port: Int) -> Bool { self.port == port && self.host == host }
     }
 
-    private static let vendors = [
+    /// The services of Google, Mozilla, Apple and Microsoft; a dot at the beginning stands for the names
+    /// below.
+    public static let vendorDomains = [
         "fcm.googleapis.com", "android.googleapis.com", ".push.services.mozilla.com", ".push.apple.com",
         ".notify.windows.com",
-    ].map { Entry(host: $0, port: PushEndpoint.portDefault) }
+    ]
+    private static let vendors = vendorDomains.map { Entry(host: $0, port: PushEndpoint.portDefault) }
     private static let any = "*"
 
     private let entries: [Entry]
@@ -80,10 +84,12 @@ public struct EndpointPolicy: Sendable {
     /// Whether the sender may connect to `address`, 4 or 16 bytes that the endpoint's name resolved to. The
     /// sender must ask for the very address it connects to: a name can resolve to another one each time.
     ///
-    /// Only public addresses are allowed, unless the operator lists the endpoint's host and port (`*` alone
-    /// lists none).
+    /// Only public addresses are allowed, unless the operator lists the endpoint's very host and port: below
+    /// a listed domain strangers may make names that lead into the operator's network.
     public func mayDial(_ address: [UInt8], for endpoint: PushEndpoint) -> Bool {
-        if isListed(endpoint.host, port: endpoint.port) { return address.count == 4 || address.count == 16 }
+        if entries.contains(where: { $0.isExactly(endpoint.host, port: endpoint.port) }) {
+            return address.count == 4 || address.count == 16
+        }
         return PublicAddress.isPublic(address)
     }
 }

@@ -25,6 +25,10 @@ extension SwarmDraw {
         bound("attempt-bytes", partition.momentaryBytesMax) { $0.partition.momentaryBytesMax = $1 }
         bound("origin-at-once", pushes.atOnce) { $0.pushes.atOnce = $1 }
         bound("origin-waiting", pushes.waitingMax) { $0.pushes.waitingMax = $1 }
+        bound("origin-proven-ms", Int(pushes.provenFor.milliseconds)) {
+            $0.pushes.provenFor = .milliseconds(UInt64($1))
+        }
+        bound("push-attempts", partition.pushAttemptsMax) { $0.partition.pushAttemptsMax = $1 }
         bound("origin-failures", pushes.failuresMax) { $0.pushes.failuresMax = $1 }
     }
 }

@@ -71,6 +71,10 @@ struct ServerOptions: ParsableArguments {
                 return Client(
                     place: .secureURL(host: host, port: url.port ?? 443, authorityFile: ca), token: token)
             }
+            guard !(token?.hasPrefix("tco_") ?? false) || ServerOptions.isLoopback(host) else {
+                throw ClientError(
+                    "an operator's token would cross the network in clear text: use an https:// URL")
+            }
             return Client(place: .url(host: host, port: url.port ?? 80), token: token)
         }
         guard ca == nil else { throw ValidationError("--ca is for --server.") }
@@ -85,6 +89,10 @@ struct ServerOptions: ParsableArguments {
             try ServerOptions.startOwnServer(folder)
         }
         return Client(place: .socket(path: socket), token: nil)
+    }
+
+    private static func isLoopback(_ host: String) -> Bool {
+        host == "localhost" || host == "::1" || host == "[::1]" || host.hasPrefix("127.")
     }
 
     func call(
