@@ -17,10 +17,12 @@ enum EndpointText {
         var (plain, at) = (slash + 1, slash + 1)
         while at < endpoint.count {
             let end = endpoint[at...].firstIndex { Base64URL.value($0) == 0xFF } ?? endpoint.count
-            if end - at >= runMin, let decoded = Base64URL.decode(endpoint[at..<end]) {
+            // Four characters stand for three bytes, whatever they are; the one to three behind them may not.
+            let whole = at + (end - at) / 4 * 4
+            if whole - at >= runMin, let decoded = Base64URL.decode(endpoint[at..<whole]) {
                 append(endpoint[plain..<at], flag: 0, to: &out)
                 append(decoded[...], flag: decodedFlag, to: &out)
-                plain = end
+                plain = whole
             }
             at = end + 1
         }

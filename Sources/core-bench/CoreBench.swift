@@ -142,6 +142,7 @@ func measure(_ name: String, _ operations: Int, body: () -> Void) {
 struct CoreBench {
     static func main() throws {
         if CommandLine.arguments.contains("snapshots") { return snapshots() }
+        if CommandLine.arguments.contains("addresses") { return addresses() }
         if CommandLine.arguments.contains("parts") { return try parts() }
         sends()
         let bench = Bench()

@@ -112,11 +112,11 @@ extension ClusterSimulation {
     private static let long: UInt32 = 86_400
 
     /// Where devices have addresses, some messages end at another time there, at all services alike, than on
-    /// streams. The times
-    /// follow from the message's number alone, so that runs without addresses roll no dice for them.
+    /// streams. The times follow from the message's number alone, so that runs without addresses roll no dice
+    /// for them.
     private func timesToLive(_ message: UInt64, isShort: Bool) -> TimesToLive {
         let long = ClusterSimulation.long
-        guard options.pushedPerMille > 0, !isShort else { return TimesToLive(isShort ? 1 : long) }
+        guard options.pushedPerMille > 0, !isShort, !sendsLong else { return TimesToLive(isShort ? 1 : long) }
         var random = SeededGenerator(seed: options.seed &* 31 &+ message)
         func times(stream: UInt32, web: UInt32) -> TimesToLive {
             TimesToLive(stream: stream, web: web, apns: web, fcm: web)

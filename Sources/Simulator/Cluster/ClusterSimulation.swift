@@ -57,6 +57,8 @@ public final class ClusterSimulation {
     var ghosts: [SimulatedProcess] = []
     var clients: [ClusterClient] = []
     var nextMessage: UInt64 = 0
+    /// Whether messages end as late as may be, on each way.
+    var sendsLong = false
     var isLoading = false
     var isHealing = false
     /// No client changes anything any more, so that the answers are final.

@@ -125,8 +125,18 @@ final class SimulatedPushService {
 
     /// A message comes to the service.
     func receive(_ request: PushSend, from loop: SimulatedLoop) {
+        // As in the shell: another node may own the partition, and may have pushed the message.
+        guard loop.monotonic < loop.authority else {
+            let lost = PushOutcome.unsent("another node may own the device's partition")
+            return world.after(.milliseconds(1), .network, process: loop.process) {
+                loop.post(.pushed(request.number, lost))
+            }
+        }
         // A message may wait in the sender for a while, and its device may acknowledge the message meanwhile.
-        let latest = world.now.rewound(by: PushBounds().waitMax + .seconds(1))
+        // A clock that stood still shows neither that time nor the end of the lease.
+        let waited = PushBounds().waitMax + .seconds(1)
+        let stood = loop.process.stoodStill(since: world.now.rewound(by: waited))
+        let latest = world.now.rewound(by: waited + stood)
         if let address = Address(request.job.transport) {
             let message = world.number(ofBody: request.job.event)
             checkAcknowledged(message, address.device, before: latest)
