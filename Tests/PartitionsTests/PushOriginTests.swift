@@ -119,4 +119,31 @@ struct PushOriginTests {
         }
         #expect(served == 36)
     }
+
+    @Test("three services of one project take turns at the places that the project has")
+    func turns() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 8 }
+        for number in 0..<90 {
+            let (device, _) = try #require(harness.register(in: 1))
+            _ = harness.change(.subscribe, "news", [device])
+            let app = APNsAddress(isSandbox: false, bundleID: "org.app\(number % 3)", token: [1]).packed
+            let transport = Transport(kind: .apns, address: app)
+            _ = harness.request(.setTransport(device, by: .backend, transport), of: device.partition)
+        }
+        harness.publish("a", to: "news")
+        var served: [PushOrigin: Int] = [:]
+        for round in 0..<400 where served.values.reduce(0, +) < 90 {
+            let table = harness.partitions[1].pushes
+            #expect(table.sendings.count <= 6 && table.places.byOrigin.values.allSatisfy { $0 <= 4 })
+            guard let number = table.sendings.keys.min(), let sending = table.sendings[number] else {
+                harness.pass(seconds: 1)
+                continue
+            }
+            served[sending.origin, default: 0] += 1
+            harness.send(.pushed(PushReport(number: number, .done)), to: PartitionID(1))
+            guard round == 60 else { continue }
+            #expect(served.count == 3 && served.values.allSatisfy { $0 >= 12 }, "\(served)")
+        }
+        #expect(served.values.allSatisfy { $0 == 30 } && served.count == 3)
+    }
 }

@@ -41,6 +41,9 @@ TARGETS = {
             " same certificate (P-256)",
             [("handshake", "times nginx's CPU", 1.1, 1.0),
              ("request", "times nginx's CPU, with a request", 1.1, 1.0)]),
+    "T18": ("fan-out to 4,000 devices at a push service on loopback that answers at once: encrypted, signed,"
+            " accepted, acknowledgements in the journal",
+            [("web", "CPU-µs a message, Web Push", 600, 200), ("apns", "CPU-µs a message, APNs", 600, 200)]),
     "PG": ("T1 to T7 on PostgreSQL, on one node, as a multiple of the same on SQLite in the same run",
            [(name, f"times, {name}", 1.3, None) for name in ("T1", "T2", "T3", "T4", "T5", "T6", "T7")]),
     "SOAK": ("ten minutes of T1's load on PostgreSQL beside an idle transaction: the slowest of the last"

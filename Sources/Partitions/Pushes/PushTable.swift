@@ -159,11 +159,23 @@ struct PushTable {
     }
 
     /// Parks the device for a moment where its service or its project has enough places.
-    mutating func mayTake(_ index: UInt32, to origin: PushOrigin, of places: Int, now: MonotonicTime) -> Bool
-    {
-        guard self.places.isFull(origin, of: places) else { return true }
+    mutating func mayTake(
+        _ index: UInt32, to origin: PushOrigin, of places: Int, now: MonotonicTime
+    ) -> Bool {
+        let room = self.places.room(for: origin, of: places)
+        if case .free = room { return true }
+        if case .projectFull = room { self.places.turnAway(origin) }
         close(origin, until: now.advanced(by: PushTable.tick), parking: index)
         return false
+    }
+
+    /// A message of the project is answered: another service of the project, for which there was no place,
+    /// comes before the devices of the service that answered.
+    private mutating func letIn(_ project: ProjectNumber) {
+        while let origin = places.next(of: project) {
+            guard closed[origin] != nil else { continue }
+            return release(origin, 1)
+        }
     }
 
     /// The service has answered: two more of its devices may go to the sender for the one that went.
@@ -235,6 +247,7 @@ struct PushTable {
     mutating func ended(_ number: UInt64) -> Sending? {
         guard let sending = sendings.removeValue(forKey: number) else { return nil }
         places.remove(sending.origin)
+        letIn(sending.origin.project)
         requeue(sending.index)
         return sending
     }
