@@ -51,7 +51,8 @@ def fan_out(shop, service, server, nginx, topic):
             shop.publish(topic, notification={"title": "Rain", "body": "in an hour"},
                          data={"number": str(number)})
         count = DEVICES * MESSAGES
-        wait(lambda: shop.pushed("accepted", service) >= before + count, "all pushes", 300)
+        goal = before + count
+        wait(lambda goal=goal: shop.pushed("accepted", service) >= goal, "all pushes", 300)
         lasted = time.monotonic() - began
         runs.append(((kernel.cpu_seconds(server.process.pid) - spent) * 1e6 / count,
                      (kernel.cpu_seconds(nginx.pid) - other) * 1e6 / count, count / lasted))
