@@ -140,6 +140,7 @@ struct ClusterSimulationTests {
             // Checkers allow for wrong clocks, so a message is late only long after its end.
             if bug == .pushPastEnd { options.pushFailPerMille = 800 }
             options.poisons = false
+            options.stopsAtViolation = true
             let violations = ClusterSimulation(options).run().violations
             if violations.contains(where: { $0.guarantee != "invariant" }) { return }
         }

@@ -85,6 +85,8 @@ extension ClusterSimulation {
         public var keepsPast = true
         /// Whether the simulation hands damaged frames to the nodes when everything else is over.
         public var poisons = true
+        /// Whether a run ends with the first broken promise: a planted bug may push a message without end.
+        public var stopsAtViolation = false
         /// Virtual milliseconds of which the run keeps a trace.
         public var traced: ClosedRange<UInt64>?
         public var partition: PartitionOptions

@@ -153,7 +153,7 @@ public final class ClusterSimulation {
     }
 
     func run(until end: MonotonicTime) {
-        while let (time, happening) = queue.pop(before: end) {
+        while !isOver, let (time, happening) = queue.pop(before: end) {
             now = max(now, time)
             if let process = happening.process {
                 guard process.isRunning else { continue }
@@ -165,6 +165,11 @@ public final class ClusterSimulation {
             happen(happening.tag, happening.process, body: happening.body)
         }
         now = max(now, end)
+    }
+
+    /// Nothing happens any more once a promise is broken, where the options say so.
+    private var isOver: Bool {
+        options.stopsAtViolation && violations.contains { $0.guarantee != "invariant" }
     }
 
     private func happen(_ tag: Tag, _ process: SimulatedProcess?, body: () -> Void) {
