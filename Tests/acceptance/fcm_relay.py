@@ -149,13 +149,14 @@ def renewed_once(shop, service, tokens):
     service.free = 1
     service.holds.set()
     name = shop.publish("all", data={"burst": "1"})
-    wait(lambda: service.held >= 64, "as many messages at FCM as a partition has on their way")
+    wait(lambda: service.held >= 32,
+         "as many messages at FCM as one service may have of a partition's places")
     service.access.clear()
     service.holds.clear()
     for device, _ in tokens[20:]:
         wait(lambda device=device: taken(service, device, "burst", "1"), f"{name} at each device", 90)
     check(service.fetches == fetches + 1,
-          "sixty-four messages whose token was refused brought one other token")
+          "thirty-two messages whose token was refused brought one other token")
     check(all(len(taken(service, device, "burst", "1")) == 1 for device, _ in tokens[20:]),
           "each device gets the message once")
 
