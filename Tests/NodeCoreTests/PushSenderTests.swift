@@ -323,6 +323,11 @@ struct PushSenderTests {
             world.answer(.transient(retryAfterSeconds: nil))
         }
         #expect(world.sender.origins.count <= 4096)
+        for number in 5000..<10_000 {
+            world.submit(to: "\(number)")
+            world.answer(.accepted)
+        }
+        #expect(world.sender.origins.count <= 4096)
     }
 
     @Test("many answers leave nothing behind")

@@ -53,6 +53,23 @@ import Testing
         #expect(senders.sender(project, key: two) == nil)
     }
 
+    @Test("shows a push service one token for hours, also where clients bring thousands of other services")
+    func tokens() throws {
+        let tokens = VAPIDTokens()
+        let vapid = VAPID(key: try P256Key.generate(), subject: "mailto:push@example.com")
+        let now = WallTime(milliseconds: 1_800_000_000_000)
+        let google = "https://fcm.googleapis.com"
+        let first = try tokens.token(of: vapid, origin: google, now: now)
+        #expect(try tokens.token(of: vapid, origin: google, now: now) == first)
+        #expect(try tokens.token(of: vapid, origin: "https://a.example", now: now) != first)
+        for number in 0..<5000 {
+            _ = try tokens.token(of: vapid, origin: "https://\(number).example", now: now)
+        }
+        #expect(try tokens.token(of: vapid, origin: google, now: now) == first)
+        let tomorrow = WallTime(milliseconds: now.milliseconds + 86_400_000)
+        #expect(try tokens.token(of: vapid, origin: google, now: tomorrow) != first)
+    }
+
     @Test("leaves out a damaged key, and has the project's other keys")
     func damaged() throws {
         var settings = WebPushSettings(

@@ -94,6 +94,29 @@ struct FailureTests {
         #expect(!failure.mayHaveArrived)
     }
 
+    @Test(
+        "because the request must not leave any more was not sent, and the next one is",
+        arguments: StandIn.Version.allCases)
+    func withheld(version: StandIn.Version) async throws {
+        struct TooLate: Error, CustomStringConvertible { let description = "too late" }
+        let server = try await StandIn.start(version) { _ in .answer(201) }
+        let sender = try Sender()
+        var late = server.request(path: "/late")
+        late.mayLeave = { throw TooLate() }
+        guard case .notPrepared(let reason) = try await sender.answer(late) else {
+            Issue.record("the request left")
+            return
+        }
+        #expect(reason == "too late")
+        #expect(try await sender.answer(server.request(path: "/next")).status == 201)
+        // Now a connection stands.
+        guard case .notPrepared = try await sender.answer(late) else {
+            Issue.record("the request left on a connection that stood")
+            return
+        }
+        #expect(server.seen.requests.map(\.path) == ["/next"])
+    }
+
     @Test("because nobody listens has not arrived")
     func nobody() async throws {
         let request = PushHTTPRequest(number: 1, url: "https://127.0.0.1:1/") { _ in

@@ -112,6 +112,27 @@ struct APNsTests {
         #expect(outcome("") == .gone)
     }
 
+    @Test("about a token or topic of the message's own ends no registration, and old news gets two attempts")
+    func aboutTheMessage() {
+        func verdict(
+            _ status: Int, _ reason: String, tries: Int = 0, isAboutAddress: Bool
+        ) -> APNsAnswer.Verdict {
+            APNsAnswer.verdict(
+                status: status, body: Array(#"{"reason":"\#(reason)","timestamp":1}"#.utf8),
+                registered: WallTime(milliseconds: 1_800_000_000_000), tries: tries,
+                isAboutAddress: isAboutAddress, now: WallTime(milliseconds: 1_800_000_000_001))
+        }
+        for reason in ["BadDeviceToken", "DeviceTokenNotForTopic", "TopicDisallowed"] {
+            let own = verdict(400, reason, isAboutAddress: false)
+            #expect(APNsTests.kind(own.outcome) == .refused && own.alarm == nil && own.remedy == nil)
+            #expect(APNsTests.kind(verdict(400, reason, isAboutAddress: true).outcome) != .refused)
+        }
+        #expect(verdict(400, "BadDeviceToken", isAboutAddress: true).alarm == .wrongTarget)
+        #expect(verdict(400, "BadPath", isAboutAddress: false).alarm == .ownMistake)
+        let tries = (0...1).map { verdict(410, "Unregistered", tries: $0, isAboutAddress: true).outcome }
+        #expect(tries.map(APNsTests.kind) == [.transient, .refused])
+    }
+
     @Test("is read also where the answer is no JSON, and for how long to wait")
     func bodies() {
         #expect(verdict(400, "<html>").0 == .refusedContent("Apple: 400 <html>"))

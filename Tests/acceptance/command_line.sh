@@ -209,6 +209,9 @@ refused 'must be at least 0' "${tidecast[@]}" project quota first --topics -1 "$
 for wrong in AAAAAAAAAAAAAAAAAAAAAA "${credential%?}" nothing; do
   refused 'credential is not' env "TIDECAST_CREDENTIAL=$wrong" "${tidecast[@]}" listen "$token" --project first "${over[@]}"
 done
+for host in push.example.com 127.example.com; do
+  refused 'in clear text' env TIDECAST_TOKEN=tco_x "${tidecast[@]}" project list --server "http://$host:1"
+done
 for command in status 'drain other' 'uncordon other'; do
   # shellcheck disable=SC2086
   refused 'not part of a cluster' "${tidecast[@]}" cluster $command "${on[@]}"

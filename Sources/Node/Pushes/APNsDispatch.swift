@@ -29,9 +29,6 @@ final class APNsDispatch: Sendable {
         /// Whether Apple has found the token of this message too old already.
         var isSecond = false
     }
-    /// After this long a message does not leave a second time: the loop's sender would count the message as
-    /// failed before Apple answers, and send it again.
-    private static let secondWithin: TimeSpan = .seconds(25)
     private struct State {
         var client: APNsClient?
         var isStopped = false
@@ -105,7 +102,9 @@ final class APNsDispatch: Sendable {
             case .answered(let status, let fields, let body):
                 let verdict = APNsAnswer.verdict(
                     status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
-                    registered: message.registered, now: Clock.now().wall)
+                    registered: message.registered,
+                    tries: message.tries, isAboutAddress: message.content.isAbout(message.address),
+                    now: Clock.now().wall)
                 answered(message, verdict, on: answer.connection)
             case .notPrepared(let reason):
                 dispatch.notices.tell(.unsent(reason), ticket)
@@ -127,7 +126,7 @@ final class APNsDispatch: Sendable {
             state.withLock { $0.client }?.renew(message.sender.pool, connection: connection)
         case .newToken:
             if !message.isSecond, message.sender.tokens.expired(message.token) {
-                guard Clock.monotonic().since(message.since) < APNsDispatch.secondWithin else {
+                guard Clock.monotonic().since(message.since) < PushDispatch.againWithin else {
                     return dispatch.post(.transient(retryAfterSeconds: nil), ticket)
                 }
                 var message = message
@@ -138,19 +137,9 @@ final class APNsDispatch: Sendable {
         case .formerToken: message.sender.tokens.changedTooOften(message.token)
         case .otherEnvironment, nil: break
         }
-        var outcome = verdict.outcome
-        // A message may name a token or a topic of its own, and what Apple says is about that then.
-        let isAboutAddress = outcome == .gone || verdict.reason == "TopicDisallowed"
-        if isAboutAddress, !message.content.isAbout(message.address) {
-            outcome = .refusedContent("Apple: \(reason), for a token or topic of the message's own")
-        } else if verdict.isOld, message.tries > 0 {
-            // Apple has not heard of the device's newer registration: two attempts are enough.
-            outcome = .refusedContent("Apple: \(reason), since before the device told its token")
-        } else if let alarm = verdict.alarm {
-            dispatch.notices.alarm(alarm, ticket, reason)
-        }
-        dispatch.notices.tell(outcome, ticket)
-        dispatch.post(outcome, ticket)
+        if let alarm = verdict.alarm { dispatch.notices.alarm(alarm, ticket, reason) }
+        dispatch.notices.tell(verdict.outcome, ticket)
+        dispatch.post(verdict.outcome, ticket)
     }
 
     private func tell(_ news: APNsNews, of pool: APNsPool) {

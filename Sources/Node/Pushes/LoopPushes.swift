@@ -134,11 +134,10 @@ extension NodeLoop {
         ticket.host = sender.origin
         shared.relays.send(
             RelayDispatch.Message(
-                ticket: ticket, sender: sender,
-                body: {
+                ticket: ticket, sender: sender, body: body,
+                mayLeave: {
                     guard isOwner() else { throw LostOwnership() }
                     try left.check()
-                    return body
                 }))
     }
 }

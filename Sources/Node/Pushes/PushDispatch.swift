@@ -20,6 +20,9 @@ struct PushTicket: Sendable {
 ///
 /// The client begins with the first message, so a node without push services has no thread for them.
 final class PushDispatch: Sendable {
+    /// So long after the loop handed a message over it may still leave, or leave again: later the loop's
+    /// sender would count the message as failed before the service answers, and send it again.
+    static let againWithin: TimeSpan = .seconds(25)
     typealias Done = @Sendable (PushHTTPAnswer.Result) -> Void
     private struct State {
         var client: PushClient?

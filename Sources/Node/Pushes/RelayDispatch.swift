@@ -12,8 +12,9 @@ final class RelayDispatch: Sendable {
     struct Message: Sendable {
         var ticket: PushTicket
         var sender: RelaySender
-        /// Makes the body, just before the message leaves.
-        var body: @Sendable () throws -> [UInt8]
+        var body: [UInt8]
+        /// Throws where the message must not leave any more.
+        var mayLeave: @Sendable () throws -> Void
         /// When the loop handed the message over.
         var since = Clock.monotonic()
         /// Whether FCM has refused an access token with this message already.
@@ -24,9 +25,6 @@ final class RelayDispatch: Sendable {
         /// By the machine's ticket.
         var messages: [UInt64: Message] = [:]
     }
-    /// How long a message may wait for a token: after that the loop's sender would count the
-    /// message as failed before FCM answers, and send it again.
-    private static let tokenWaitMax: TimeSpan = .seconds(25)
 
     private let state = Mutex(State())
     private let dispatch: PushDispatch
@@ -99,15 +97,17 @@ final class RelayDispatch: Sendable {
 
     private func relay(_ number: UInt64, _ token: String) {
         guard let message = take(number) else { return }
-        guard Clock.monotonic().since(message.since) < RelayDispatch.tokenWaitMax else {
+        guard Clock.monotonic().since(message.since) < PushDispatch.againWithin else {
             return dispatch.post(.transient(retryAfterSeconds: nil), message.ticket)
         }
         let sender = message.sender
         let request = PushHTTPRequest(
             number: 0, url: sender.url, caPEM: sender.authority, mayDial: { sender.mayDial($0) },
+            mayLeave: message.mayLeave,
             prepare: {
+                try message.mayLeave()
                 let fields = [("authorization", "Bearer \(token)"), ("content-type", "application/json")]
-                return (fields, try message.body())
+                return (fields, message.body)
             })
         dispatch.submit(request) { [weak self] result in self?.answered(message, token, result) }
     }

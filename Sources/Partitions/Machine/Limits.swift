@@ -96,6 +96,8 @@ public struct PartitionOptions: Sendable {
     /// Attempts of now or never that wait for a place, and bytes of the messages that they are for.
     public var momentaryMax = 1 << 16
     public var momentaryBytesMax = 4 << 20
+    /// Devices that an event looks at for a listing; the gateway asks for more.
+    public var listedAtOnce = 100_000
     /// Devices whose newest accepted push, and whose newest failed one, a partition can tell.
     public var pushAttemptsMax = 256
     /// How long a device that listens may acknowledge a message before a push service gets it.
@@ -133,7 +135,7 @@ public struct PartitionOptions: Sendable {
             recordBytesMax, entryBytesMax, comparedAtOnce, recordsInFlightMax, outboxWindow, offerBytesMax,
             repairSliceMembers, bodiesAtOnce, bodyBytesAtOnce, pushWindow, snapshotBytesMin,
             snapshotSliceBytes, snapshotPartBytes, sweptDayMax, sweptShare, pushesAtOnce, pushLooksAtOnce,
-            momentaryMax, momentaryBytesMax, pushAttemptsMax,
+            momentaryMax, momentaryBytesMax, pushAttemptsMax, listedAtOnce,
         ]
         if counts.contains(where: { $0 < 1 }) { return "one is the least of everything" }
         if outboxRetry == .zero || deviceDaysMax == 0 { return "what is done again takes some time" }

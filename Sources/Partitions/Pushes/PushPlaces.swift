@@ -13,8 +13,16 @@ struct PushPlaces {
 
     var byOrigin: [PushOrigin: Int] = [:]
     var byProject: [ProjectNumber: Int] = [:]
-    /// Services for which a project had no place left, in the order in which they asked.
-    private var turnedAway: [ProjectNumber: [PushOrigin]] = [:]
+    /// Services for which a project had no place left.
+    private var turnedAway: [ProjectNumber: Line] = [:]
+
+    /// Services in the order in which they asked, from `head` on, each once. Clients choose some of them, so
+    /// there may be many.
+    private struct Line {
+        var known: Set<PushOrigin> = []
+        var order: [PushOrigin] = []
+        var head = 0
+    }
 
     func room(for origin: PushOrigin, of places: Int) -> Room {
         if byOrigin[origin] ?? 0 >= max(1, places / 2) { return .originFull }
@@ -32,15 +40,22 @@ struct PushPlaces {
     }
 
     mutating func turnAway(_ origin: PushOrigin) {
-        guard !(turnedAway[origin.project]?.contains(origin) ?? false) else { return }
-        turnedAway[origin.project, default: []].append(origin)
+        guard turnedAway[origin.project, default: Line()].known.insert(origin).inserted else { return }
+        turnedAway[origin.project]?.order.append(origin)
     }
 
     /// The service of the project whose turn it is, now that the project has a place again.
     mutating func next(of project: ProjectNumber) -> PushOrigin? {
-        guard let first = turnedAway[project]?.first else { return nil }
-        turnedAway[project]?.removeFirst()
-        if turnedAway[project]?.isEmpty ?? true { turnedAway[project] = nil }
+        guard var line = turnedAway.removeValue(forKey: project) else { return nil }
+        let first = line.order[line.head]
+        line.head += 1
+        line.known.remove(first)
+        guard line.head < line.order.count else { return first }
+        if line.head > 64, line.head * 2 > line.order.count {
+            line.order.removeFirst(line.head)
+            line.head = 0
+        }
+        turnedAway[project] = line
         return first
     }
 }

@@ -341,9 +341,6 @@ extension Partition {
         return .topics(page.map { (state.names.name($0), UInt64(state.topics.members($0))) }, next: next)
     }
 
-    /// The places that an event looks at for a listing; the gateway asks for more.
-    private static let listedAtOnce: UInt32 = 100_000
-
     private func devices(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
         let first = UInt32(clamping: after)
         guard let count = state.devices.counts[project.rawValue] else { return .devices([], next: nil) }
@@ -352,7 +349,7 @@ extension Partition {
         state.devices.forEach(from: first) { index, page, place in
             // Most devices may be other projects'.
             if first == 0, found.count == count { return false }
-            if index - first >= Partition.listedAtOnce {
+            if Int(index - first) >= options.listedAtOnce {
                 next = UInt64(index)
                 return false
             }

@@ -58,7 +58,7 @@ public final class TopicNames {
     /// Bytes of names that are no longer used. Past 64 KiB and half of all bytes, `pack` removes them.
     private var wasted = 0
     /// Number + 1, 0 for an empty place; linear probing; a power of two, at most 2/3 full.
-    private var table: ContiguousArray<UInt32>
+    private(set) var table: ContiguousArray<UInt32>
     private var used = 0
     /// What the names of each project weigh together. A project without a name has no entry.
     private var weights: [UInt32: UInt64] = [:]
@@ -210,16 +210,6 @@ public final class TopicNames {
         }
         bytes = packed
         wasted = 0
-    }
-
-    /// The most places in a row that are taken: no look-up walks further.
-    var longestRun: Int {
-        var (longest, run) = (0, 0)
-        for slot in 0..<(table.count * 2) {
-            run = table[slot & (table.count - 1)] == 0 ? 0 : run + 1
-            longest = max(longest, run)
-        }
-        return longest
     }
 
     var bytesHeld: Int { bytes.capacity + entries.capacity * MemoryLayout<Entry>.stride + table.capacity * 4 }

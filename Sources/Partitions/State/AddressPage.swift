@@ -8,7 +8,7 @@ struct AddressRow: Equatable {
 }
 
 /// The addresses of up to 32 devices, packed: devices of one project share a service, a key and the beginning
-/// of an endpoint. Addresses of 252 bytes of Google's service take some 220 bytes each (`AddressTableTests`).
+/// of an endpoint. An address of Google's service takes fewer than 222 bytes here (`AddressTableTests`).
 struct AddressPage: Equatable {
     static func number(of index: UInt32) -> UInt32 { index / 32 }
 
@@ -31,13 +31,20 @@ struct AddressPage: Equatable {
         }
         first = AddressPage.number(of: rows[0].index) * 32
         if let packed = LZ4.packWithLength(out.bytes, atMost: out.count * 7 / 8) {
-            // Without the room that packing reserved.
-            bytes = packed.prefix(packed.count) + []
+            bytes = AddressPage.withoutRoom(packed)
             isPacked = true
         } else {
-            bytes = out.bytes + []
+            bytes = AddressPage.withoutRoom(out.bytes)
             isPacked = false
         }
+    }
+
+    /// A copy that has no more capacity than bytes: writers and packing reserve more.
+    private static func withoutRoom(_ bytes: [UInt8]) -> [UInt8] {
+        var copy: [UInt8] = []
+        copy.reserveCapacity(bytes.count)
+        copy.append(contentsOf: bytes)
+        return copy
     }
 
     var bytesCount: Int { bytes.count }

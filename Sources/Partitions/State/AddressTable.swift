@@ -15,7 +15,7 @@ struct AddressTable: Equatable {
     let devices = Transport.Kind.allCases.map { _ in Bitmap() }
 
     static func == (left: AddressTable, right: AddressTable) -> Bool {
-        left.count == right.count && left.all.elementsEqual(right.all) { $0 == $1 }
+        left.count == right.count && left.all.elementsEqual(right.all)
     }
 
     /// A device's addresses, in the order of their kinds; `nil` where it has none.

@@ -24,31 +24,27 @@ extension ByteWriter {
     }
 
     private mutating func outcome(_ outcome: PushOutcome) {
-        // 0 stands for no time.
-        func seconds(_ value: Int?) -> Int { value.map { min(max(0, $0), Int(Int32.max)) + 1 } ?? 0 }
-        func cut(_ reason: String) -> String { String(reason.prefix(WireLimits.textBytesMax / 4)) }
         switch outcome {
         case .accepted: u8(1)
         case .gone: u8(2)
-        case .refusedContent(let reason):
-            u8(3)
-            text(cut(reason))
-        case .credentials(let reason):
-            u8(4)
-            text(cut(reason))
-        case .throttled(let value):
-            u8(5)
-            varint(seconds(value))
-        case .overQuota(let value):
-            u8(6)
-            varint(seconds(value))
-        case .transient(let value):
-            u8(7)
-            varint(seconds(value))
-        case .unsent(let reason):
-            u8(8)
-            text(cut(reason))
+        case .refusedContent(let reason): tagged(3, reason)
+        case .credentials(let reason): tagged(4, reason)
+        case .throttled(let seconds): tagged(5, seconds)
+        case .overQuota(let seconds): tagged(6, seconds)
+        case .transient(let seconds): tagged(7, seconds)
+        case .unsent(let reason): tagged(8, reason)
         }
+    }
+
+    private mutating func tagged(_ tag: UInt8, _ reason: String) {
+        u8(tag)
+        text(String(reason.prefix(WireLimits.textBytesMax / 4)))
+    }
+
+    /// 0 stands for no time.
+    private mutating func tagged(_ tag: UInt8, _ seconds: Int?) {
+        u8(tag)
+        varint(seconds.map { min(max(0, $0), Int(Int32.max)) + 1 } ?? 0)
     }
 }
 

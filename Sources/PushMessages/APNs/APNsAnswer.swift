@@ -19,11 +19,12 @@ public enum APNsAnswer {
         public var remedy: APNsRemedy?
         /// Apple's word, `nil` where the answer has none.
         public var reason: String?
-        /// Whether Apple says that the token was dead before the device told it again.
-        public var isOld = false
+        /// Whether the answer is about the device's token and app, and not about a token or topic that the
+        /// message names itself.
+        public var isAboutAddress = true
         public var alarm: PushAlarm? {
             switch reason {
-            case "BadDeviceToken", "DeviceTokenNotForTopic": .wrongTarget
+            case "BadDeviceToken", "DeviceTokenNotForTopic": isAboutAddress ? .wrongTarget : nil
             case "TooManyProviderTokenUpdates", "UnrelatedKeyIdInToken", "MissingProviderToken", "BadPath",
                 "MethodNotAllowed", "DuplicateHeaders", "MissingTopic", "MissingDeviceToken", "PayloadEmpty":
                 .ownMistake
@@ -36,9 +37,11 @@ public enum APNsAnswer {
     static let skew: Int64 = 60_000
 
     /// `body`: the answer's JSON. `registered`: when the device last told its token, so that news of an
-    /// earlier uninstall does not end a later registration.
+    /// earlier uninstall does not end a later registration. `tries`: how often the message was tried in vain.
+    /// `isAboutAddress`: whether the message went to the device's own token and app.
     public static func verdict(
-        status: Int, body: [UInt8], retryAfter: String? = nil, registered: WallTime, now: WallTime
+        status: Int, body: [UInt8], retryAfter: String? = nil, registered: WallTime, tries: Int = 0,
+        isAboutAddress: Bool = true, now: WallTime
     ) -> Verdict {
         if status == 200 { return Verdict(outcome: .accepted, remedy: nil, reason: nil) }
         let answer = AnswerBody(body)
@@ -46,9 +49,15 @@ public enum APNsAnswer {
         let text = reason.map { "Apple: \(status) \($0)" } ?? "Apple: \(status) \(answer.excerpt)"
         let wait = RetryAfter.seconds(retryAfter, now: now)
         let isOld = status == 410 && isOld(answer, registered: registered)
-        let (outcome, remedy) =
+        var (outcome, remedy) =
             known(reason, text, wait: wait) ?? byStatus(status, text, wait: wait, isOld: isOld)
-        return Verdict(outcome: outcome, remedy: remedy, reason: reason, isOld: isOld)
+        if !isAboutAddress, outcome == .gone || reason == "TopicDisallowed" {
+            (outcome, remedy) = (.refusedContent("\(text), for a token or topic of the message's own"), nil)
+        } else if isOld, tries > 0 {
+            // Apple has not heard of the device's newer registration: two attempts are enough.
+            outcome = .refusedContent("\(text), since before the device told its token")
+        }
+        return Verdict(outcome: outcome, remedy: remedy, reason: reason, isAboutAddress: isAboutAddress)
     }
 
     /// The reason in the debug data of a GOAWAY frame.

@@ -28,6 +28,7 @@ extension SwarmDraw {
         bound("origin-proven-ms", Int(pushes.provenFor.milliseconds)) {
             $0.pushes.provenFor = .milliseconds(UInt64($1))
         }
+        bound("listed-at-once", partition.listedAtOnce) { $0.partition.listedAtOnce = $1 }
         bound("push-attempts", partition.pushAttemptsMax) { $0.partition.pushAttemptsMax = $1 }
         bound("origin-failures", pushes.failuresMax) { $0.pushes.failuresMax = $1 }
     }

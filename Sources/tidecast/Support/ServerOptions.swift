@@ -92,7 +92,10 @@ struct ServerOptions: ParsableArguments {
     }
 
     private static func isLoopback(_ host: String) -> Bool {
-        host == "localhost" || host == "::1" || host == "[::1]" || host.hasPrefix("127.")
+        // A name such as 127.example.com is no address.
+        let isAddress = host.allSatisfy { $0.isASCII && $0.isNumber || $0 == "." }
+        return host == "localhost" || host == "::1" || host == "[::1]"
+            || isAddress && host.hasPrefix("127.")
     }
 
     func call(
