@@ -146,7 +146,7 @@ class SecureNginx(Process):
 pid {self.folder}/pid; error_log {self.folder}/error.log;
 events {{ worker_connections 19000; }}
 http {{
-  access_log off;
+  access_log off; keepalive_requests 1000000000;
 {temporary}  server {{
     listen 127.0.0.1:{self.port} ssl http2 backlog=4096; ssl_protocols TLSv1.2 TLSv1.3;
     ssl_certificate {certificates}/server.pem; ssl_certificate_key {certificates}/server.key;
