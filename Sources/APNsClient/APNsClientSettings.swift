@@ -21,8 +21,9 @@ public struct APNsClientSettings: Hashable, Sendable {
     public var streamsMax = 500
     /// Connections of one pool that take requests. As many again may be finishing theirs.
     public var connectionsPerPoolMax = 4
-    /// Connections of all pools, and how many of these may be in the making.
-    public var connectionsMax = 64
+    /// Connections of all pools, and how many of these may be in the making. The second half is for pools
+    /// that have none.
+    public var connectionsMax = 256
     public var connectingMax = 16
     /// How long a connection may take, with name and TLS.
     public var connectMax: TimeSpan = .seconds(10)
@@ -35,8 +36,9 @@ public struct APNsClientSettings: Hashable, Sendable {
     /// between these. Apple takes repeated opening and closing for an attack.
     public var backoffMin: TimeSpan = .seconds(1)
     public var backoffMax: TimeSpan = .seconds(300)
-    /// A connection that ends before this age counts as failed.
+    /// A connection that ends before this age counts as failed, unless it has answered so many requests.
     public var stableAfter: TimeSpan = .seconds(60)
+    public var stableAnswers = 500
     /// How long a connection that refused a stream gets no new one, doubled while it goes on refusing, and at
     /// most.
     public var refusedPauseMin: TimeSpan = .milliseconds(100)

@@ -1,13 +1,15 @@
 import HTTPMessages
 
-/// How a process divides its descriptors: some for clients' connections, some for connections between nodes,
-/// and a reserve. The journal, snapshots, the database, operators and event loops use the reserve, so that
-/// they go on when clients have taken all of their descriptors.
+/// How a process divides its descriptors: some for clients' connections, some for connections between nodes
+/// and to push services, and a reserve. The journal, snapshots, the database, operators and event loops use
+/// the reserve, so that they go on when clients have taken all of their descriptors.
 public struct DescriptorPlan: Hashable, Sendable {
     /// Connections of clients.
     public let clients: Int
     /// Connections that other nodes make to this node. This node may make as many to them.
     public let peers: Int
+    /// Connections to push services.
+    public let pushes: Int
     /// Connections of operators, over the admin socket.
     public let operators: Int
     /// Whether the plan has fewer connections of clients than the settings ask for.
@@ -21,6 +23,7 @@ public struct DescriptorPlan: Hashable, Sendable {
     /// Connections of operators. A command that listens for a device holds one while it runs.
     static let operatorsMax = 32
     static let peersMax = 2048
+    public static let pushesMax = 768
     /// Unless the settings say otherwise, one address may have a quarter of the clients' connections.
     static let addressShare = 4
     /// New connections a second of one address, unless the settings say otherwise.
@@ -30,7 +33,8 @@ public struct DescriptorPlan: Hashable, Sendable {
     public init(limit: Int, loops: Int, isClustered: Bool, asked: Int? = nil) {
         operators = DescriptorPlan.operatorsMax
         peers = isClustered ? min(max(limit / 16, 16), DescriptorPlan.peersMax) : 0
-        let kept = DescriptorPlan.files + DescriptorPlan.ofLoop * loops + operators + 2 * peers
+        pushes = min(max(limit / 16, 16), DescriptorPlan.pushesMax)
+        let kept = DescriptorPlan.files + DescriptorPlan.ofLoop * loops + operators + 2 * peers + pushes
         // Where there are too few descriptors, clients have a quarter and the server has the rest.
         let most = max(limit - kept, limit / 4, 1)
         clients = min(asked ?? most, most)

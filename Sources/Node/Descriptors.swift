@@ -30,9 +30,7 @@ struct Gates: Sendable {
 
     init(_ configuration: NodeConfiguration, _ log: Logger) {
         limit = Descriptors.raise()
-        plan = DescriptorPlan(
-            limit: limit, loops: configuration.loopCount, isClustered: configuration.cluster != nil,
-            asked: configuration.connectionsMax)
+        plan = Gates.plan(configuration, limit: limit)
         let told = ToldNotices()
         func gate(_ bounds: ConnectionGate.Bounds, _ whose: String) -> ListenerGate {
             ListenerGate(bounds) { told.tell($0, whose, log: log) }
@@ -45,6 +43,12 @@ struct Gates: Sendable {
         operators = gate(.init(connectionsMax: plan.operators), "operators")
         // No bound for an address: a whole cluster may have one, and a peer that does not greet is closed.
         peers = gate(.init(connectionsMax: max(1, plan.peers)), "nodes")
+    }
+
+    static func plan(_ configuration: NodeConfiguration, limit: Int) -> DescriptorPlan {
+        DescriptorPlan(
+            limit: limit, loops: configuration.loopCount, isClustered: configuration.cluster != nil,
+            asked: configuration.connectionsMax)
     }
 
     func tellCut(_ log: Logger) {

@@ -1,5 +1,6 @@
 import Credentials
 import Journal
+import Listener
 import Logging
 import Model
 import NodeCore
@@ -44,14 +45,15 @@ final class NodeShared: Sendable {
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,
         options: PartitionOptions, administrator: Administrator, formerQuotas: FormerQuotas,
-        isClustered: Bool = false, log: Logger,
+        isClustered: Bool = false, pushConnections: Int = DescriptorPlan.pushesMax, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
     ) {
         self.administrator = administrator
         pushes = PushDispatch(
-            mailboxes: { administrator.boxes }, notices: PushNotices(log, counters.pushes))
+            connectionsMax: max(1, pushConnections * 2 / 3), mailboxes: { administrator.boxes },
+            notices: PushNotices(log, counters.pushes))
         relays = RelayDispatch(pushes)
-        let apple = APNsDispatch(pushes)
+        let apple = APNsDispatch(pushes, connectionsMax: max(1, pushConnections / 3))
         administrator.apns.tellRetired { apple.retire($0) }
         self.apple = apple
         self.formerQuotas = formerQuotas

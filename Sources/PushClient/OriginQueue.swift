@@ -1,30 +1,61 @@
 import Model
 
-/// Requests that wait for their origin. Origins take turns, so a long line of one origin delays no other
-/// origin; within an origin requests keep their order.
+/// Requests that wait for their turn. Projects take turns, and so do the origins of a project; within an
+/// origin of a project requests keep their order.
 ///
 /// An origin that has not yet answered gets one request at once. So a dead origin fills one place instead of
 /// all its places. After the first answer the origin gets `perOriginMax`, until it has neither waiting
 /// requests nor requests under way.
 ///
+/// A project has fewer requests under way than places are free, and an origin of the project has fewer than
+/// that leaves to the project. So services that answer slowly leave places to the project's other services,
+/// and always some to other projects (dynamic thresholds: Choudhury and Hahne, "Dynamic queue length
+/// thresholds for shared-memory packet switches", 1998).
+///
 /// A machine: the caller gives the time.
 struct OriginQueue<Request> {
-    /// An object, so that taking a request out copies no line.
+    /// The requests of one project to one origin. An object, so that taking a request out copies no line.
     private final class Line {
+        let key: Key
         var waiting = FIFO<(request: Request, since: MonotonicTime)>()
         var running = 0
-        var hasAnswered = false
-        /// Whether the origin stands in `turns`.
+        /// Whether the line stands in its project's turns.
+        var isInTurns = false
+        init(_ key: Key) { self.key = key }
+    }
+    private final class Share {
+        var turns = FIFO<Line>()
+        var running = 0
+        var lines = 0
+        /// Whether the project stands in `turns`.
         var isInTurns = false
     }
+    private final class Origin {
+        var running = 0
+        var lines = 0
+        var hasAnswered = false
+    }
+    /// Names the line that a request came from.
+    struct Key: Hashable {
+        var share: UInt64
+        var origin: String
+    }
+
+    /// Lines that `next` looks at. A line that may not leave has a request under way or shares its origin
+    /// with one that has, so there are no more of them than places, but for origins that many projects use.
+    private static var looksMax: Int { 64 }
 
     let allMax: Int
     let perOriginMax: Int
     let waitingMax: Int
-    private var lines: [String: Line] = [:]
-    private var turns = FIFO<String>()
+    private var lines: [Key: Line] = [:]
+    private var shares: [UInt64: Share] = [:]
+    private var origins: [String: Origin] = [:]
+    private var turns = FIFO<UInt64>()
     private(set) var running = 0
     private(set) var waiting = 0
+    /// Whether something has changed since `next` found nothing.
+    private(set) var isReady = false
 
     init(allMax: Int, perOriginMax: Int, waitingMax: Int) {
         self.allMax = allMax
@@ -32,40 +63,86 @@ struct OriginQueue<Request> {
         self.waitingMax = waitingMax
     }
 
-    /// Whether `next` has a request.
-    var isReady: Bool { running < allMax && !turns.isEmpty }
-
     /// False where too many requests wait; then the request is not taken.
-    mutating func add(_ request: Request, to origin: String, now: MonotonicTime) -> Bool {
+    mutating func add(_ request: Request, of share: UInt64, to origin: String, now: MonotonicTime) -> Bool {
         guard waiting < waitingMax else { return false }
         waiting += 1
-        let line = lines[origin] ?? Line()
-        lines[origin] = line
+        let line = line(Key(share: share, origin: origin))
         line.waiting.append((request, now))
-        plan(origin, line)
+        plan(line)
         return true
     }
 
-    /// The next request that may leave.
-    mutating func next() -> (request: Request, origin: String)? {
-        guard running < allMax, let origin = turns.popFirst(), let line = lines[origin] else { return nil }
-        line.isInTurns = false
-        guard let first = line.waiting.popFirst() else { return nil }
-        line.running += 1
-        running += 1
-        waiting -= 1
-        plan(origin, line)
-        return (first.request, origin)
+    private mutating func line(_ key: Key) -> Line {
+        if let known = lines[key] { return known }
+        let line = Line(key)
+        lines[key] = line
+        let share = shares[key.share] ?? Share()
+        share.lines += 1
+        shares[key.share] = share
+        let origin = origins[key.origin] ?? Origin()
+        origin.lines += 1
+        origins[key.origin] = origin
+        return line
+    }
+
+    /// The next request that may leave. `nil` says nothing of requests behind the lines that were looked at:
+    /// the next call goes on with these.
+    mutating func next() -> (request: Request, key: Key)? {
+        var looks = 0
+        var passed = 0
+        let count = turns.count
+        while passed < count, running < allMax, looks < Self.looksMax, let number = turns.popFirst() {
+            passed += 1
+            guard let share = shares[number] else { continue }
+            let found = next(of: share, &looks)
+            share.isInTurns = !share.turns.isEmpty
+            if share.isInTurns { turns.append(number) }
+            if let found { return found }
+        }
+        isReady = false
+        return nil
+    }
+
+    private mutating func next(of share: Share, _ looks: inout Int) -> (request: Request, key: Key)? {
+        looks += 1
+        let free = allMax - running - share.running
+        guard free > 0 else { return nil }
+        for _ in 0..<share.turns.count {
+            guard looks < Self.looksMax, let line = share.turns.popFirst() else { return nil }
+            looks += 1
+            guard let origin = origins[line.key.origin], line.running < free,
+                origin.running < (origin.hasAnswered ? perOriginMax : 1),
+                let first = line.waiting.popFirst()
+            else {
+                share.turns.append(line)
+                continue
+            }
+            line.running += 1
+            share.running += 1
+            origin.running += 1
+            running += 1
+            waiting -= 1
+            line.isInTurns = false
+            plan(line)
+            return (first.request, line.key)
+        }
+        return nil
     }
 
     /// A request that `next` gave is done. `isAnswered`: whether the origin answered; `nil` where the request
     /// did not leave.
-    mutating func ended(_ origin: String, isAnswered: Bool?) {
-        guard let line = lines[origin] else { return }
+    mutating func ended(_ key: Key, isAnswered: Bool?) {
+        guard let line = lines[key], let share = shares[key.share], let origin = origins[key.origin] else {
+            return
+        }
         running -= 1
         line.running -= 1
-        if let isAnswered { line.hasAnswered = isAnswered }
-        plan(origin, line)
+        share.running -= 1
+        origin.running -= 1
+        if let isAnswered { origin.hasAnswered = isAnswered }
+        isReady = isReady || waiting > 0
+        plan(line)
     }
 
     /// Takes out the requests that have waited since before `moment`.
@@ -89,26 +166,34 @@ struct OriginQueue<Request> {
         guard !taken.isEmpty else { return [] }
         waiting -= taken.count
         // Lines that are empty now lose their turns. The other lines keep the order of theirs.
-        var former = turns
-        turns = FIFO()
-        while let origin = former.popFirst() {
-            guard let line = lines[origin] else { continue }
-            line.isInTurns = false
-            plan(origin, line)
+        for share in shares.values {
+            var former = share.turns
+            share.turns = FIFO()
+            while let line = former.popFirst() {
+                line.isInTurns = false
+                plan(line)
+            }
         }
         return taken
     }
 
-    /// Puts an origin in turns that may begin a request, and forgets an origin without requests.
-    private mutating func plan(_ origin: String, _ line: Line) {
-        guard !line.isInTurns else { return }
-        if line.waiting.isEmpty, line.running == 0 {
-            lines[origin] = nil
-            return
+    /// Puts a line in turns that has something to send, and forgets a line without requests.
+    private mutating func plan(_ line: Line) {
+        guard let share = shares[line.key.share], !line.isInTurns else { return }
+        if !line.waiting.isEmpty {
+            line.isInTurns = true
+            share.turns.append(line)
+            isReady = true
+            guard !share.isInTurns else { return }
+            share.isInTurns = true
+            return turns.append(line.key.share)
         }
-        let most = line.hasAnswered ? perOriginMax : 1
-        guard !line.waiting.isEmpty, line.running < most else { return }
-        line.isInTurns = true
-        turns.append(origin)
+        guard line.running == 0 else { return }
+        lines[line.key] = nil
+        share.lines -= 1
+        if share.lines == 0 { shares[line.key.share] = nil }
+        guard let origin = origins[line.key.origin] else { return }
+        origin.lines -= 1
+        if origin.lines == 0 { origins[line.key.origin] = nil }
     }
 }

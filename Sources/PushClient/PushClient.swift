@@ -7,7 +7,8 @@ import Synchronization
 ///
 /// The client checks each address that it connects to, follows no redirect, uses no proxy, keeps no cookie,
 /// and sends no request twice. All requests to one origin share connections, so a service that binds a
-/// connection to one credential, as Apple's APNs does, needs another client (`APNsClient`).
+/// connection to one credential, as Apple's APNs does, needs another client (`APNsClient`). The client is
+/// shared fairly between projects (`PushHTTPRequest.share`).
 public final class PushClient: Sendable {
     private let mailbox: Mailbox
     private let onAnswer: @Sendable ([PushHTTPAnswer]) -> Void
@@ -39,7 +40,7 @@ public final class PushClient: Sendable {
     /// Each request gets exactly one answer. After `stop`, `onAnswer` is called on the caller's thread.
     public func submit(_ requests: [PushHTTPRequest]) {
         guard !requests.isEmpty, !mailbox.post(requests) else { return }
-        onAnswer(requests.map { $0.failed("the client has stopped", mayHaveArrived: false) })
+        onAnswer(requests.map { $0.notTried("the client has stopped") })
     }
 
     /// Fails all requests that are not answered, closes all connections, and waits for the thread's end.
@@ -102,5 +103,8 @@ public final class PushClient: Sendable {
 extension PushHTTPRequest {
     func failed(_ reason: String, mayHaveArrived: Bool) -> PushHTTPAnswer {
         PushHTTPAnswer(number: number, result: .failed(reason: reason, mayHaveArrived: mayHaveArrived))
+    }
+    func notTried(_ reason: String) -> PushHTTPAnswer {
+        PushHTTPAnswer(number: number, result: .notTried(reason: reason))
     }
 }

@@ -1,15 +1,17 @@
 /// The bounds of a `PushClient`.
 public struct PushClientSettings: Sendable {
-    /// Requests under way at once, in all and to one origin (host and port). More wait: in their order
-    /// within an origin, and the origins take turns.
-    public var transfersMax = 256
+    /// Requests under way at once, in all and to one origin (host and port). More wait: projects and their
+    /// origins take turns, and leave places to others.
+    public var transfersMax = 512
     public var transfersPerOriginMax = 100
-    /// Requests that wait. The client fails each further request at once.
+    /// Requests that wait. Each further request is answered at once: not tried.
     public var waitingMax = 65_536
-    /// How long a request may wait before it leaves, in ms; then it fails.
+    /// How long a request may wait before it leaves, in ms. Then it is answered: not tried.
     public var waitMilliseconds = 30_000
-    /// Connections, in all and to one origin. Requests to a service with HTTP/1.1 take one each.
-    public var connectionsMax = 128
+    /// Connections, in all and to one origin. Requests to a service with HTTP/1.1 take one each, so that
+    /// fewer connections than requests would make requests wait inside libcurl, as if their service were
+    /// slow.
+    public var connectionsMax = 512
     public var connectionsPerOriginMax = 8
     /// How long a connection may take, with name and TLS, in ms.
     public var connectMilliseconds = 10_000

@@ -2,6 +2,8 @@
 public struct PushHTTPRequest: Sendable {
     /// The caller's own number of the request; the answer has it again.
     public var number: UInt64
+    /// Whose request this is, by any number: requests of one share leave places to those of others.
+    public var share: UInt64
     /// An absolute URL of the scheme `https`, without user information. The path is sent as it stands.
     public var url: String
     /// The authorities, as PEM, that may sign the service's certificate; `nil` for those of the system.
@@ -22,12 +24,13 @@ public struct PushHTTPRequest: Sendable {
     public var prepare: @Sendable () throws -> (fields: [(String, String)], body: [UInt8])
 
     public init(
-        number: UInt64, url: String, caPEM: String? = nil,
+        number: UInt64, share: UInt64 = 0, url: String, caPEM: String? = nil,
         mayDial: @escaping @Sendable ([UInt8]) -> Bool,
         mayLeave: @escaping @Sendable () throws -> Void = {},
         prepare: @escaping @Sendable () throws -> (fields: [(String, String)], body: [UInt8])
     ) {
         self.number = number
+        self.share = share
         self.url = url
         self.caPEM = caPEM
         self.mayDial = mayDial
@@ -45,8 +48,11 @@ public struct PushHTTPAnswer: Sendable {
         case answered(status: Int, fields: [(name: String, value: String)], body: [UInt8])
         /// `prepare` or `mayLeave` threw, or `prepare` gave what HTTP does not allow. Nothing was sent.
         case notPrepared(reason: String)
+        /// Too many requests waited, the request waited for too long, or the client stopped. Nothing was
+        /// sent, which says nothing of the service.
+        case notTried(reason: String)
         /// No answer: a refused address, a name without an address, TLS, a bound in time, a broken
-        /// connection, a full line. `mayHaveArrived` is false only where the service cannot have got the
+        /// connection. `mayHaveArrived` is false only where the service cannot have got the
         /// whole request. The client sends no request twice.
         case failed(reason: String, mayHaveArrived: Bool)
     }

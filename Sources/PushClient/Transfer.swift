@@ -10,7 +10,7 @@ final class Transfer {
     /// handle with given authorities must forget the system's folder.
     let trustsSystem: Bool
     private(set) var number: UInt64 = 0
-    private(set) var origin = ""
+    private(set) var key = OriginQueue<PushHTTPRequest>.Key(share: 0, origin: "")
     private let settings: PushClientSettings
     private let errorText = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     private var fieldList: UnsafeMutablePointer<curl_slist>?
@@ -103,7 +103,9 @@ final class Transfer {
     }
 
     /// Makes the request's fields and body. An error means that the request does not leave.
-    func begin(_ request: PushHTTPRequest, origin: String) throws(PushClientError) {
+    func begin(
+        _ request: PushHTTPRequest, key: OriginQueue<PushHTTPRequest>.Key
+    ) throws(PushClientError) {
         let prepared: (fields: [(String, String)], body: [UInt8])
         do {
             prepared = try request.prepare()
@@ -116,7 +118,7 @@ final class Transfer {
                     "the body has \(prepared.body.count) bytes; 1 to \(settings.sentBytesMax) can be sent")
         }
         number = request.number
-        self.origin = origin
+        self.key = key
         mayDial = request.mayDial
         mayLeave = request.mayLeave
         withheld = nil

@@ -79,20 +79,20 @@ final class Worker {
         switch Origin.read(request.url) {
         case .failure(let error): answers.append(request.failed(error.description, mayHaveArrived: false))
         case .success(let origin):
-            guard !queue.add(request, to: origin, now: now) else { return }
-            answers.append(request.failed("too many requests wait", mayHaveArrived: false))
+            guard !queue.add(request, of: request.share, to: origin, now: now) else { return }
+            answers.append(request.notTried("too many requests wait"))
         }
     }
 
     private func begin() {
         var begun = 0
-        while begun < Worker.begunAtOnceMax, let (request, origin) = queue.next() {
+        while begun < Worker.begunAtOnceMax, let (request, key) = queue.next() {
             begun += 1
             do throws(PushClientError) {
-                try begin(request, origin)
+                try begin(request, key)
                 busyAt = now
             } catch {
-                queue.ended(origin, isAnswered: nil)
+                queue.ended(key, isAnswered: nil)
                 answers.append(
                     PushHTTPAnswer(
                         number: request.number, result: .notPrepared(reason: error.description)))
@@ -100,7 +100,9 @@ final class Worker {
         }
     }
 
-    private func begin(_ request: PushHTTPRequest, _ origin: String) throws(PushClientError) {
+    private func begin(
+        _ request: PushHTTPRequest, _ key: OriginQueue<PushHTTPRequest>.Key
+    ) throws(PushClientError) {
         let transfer: Transfer
         let isSystems = request.caPEM == nil
         if let kept = spare.lastIndex(where: { $0.trustsSystem == isSystems }) {
@@ -109,7 +111,7 @@ final class Worker {
             transfer = try Transfer(trustsSystem: isSystems, settings: settings)
         }
         do throws(PushClientError) {
-            try transfer.begin(request, origin: origin)
+            try transfer.begin(request, key: key)
             guard curl_multi_add_handle(multi.raw, transfer.easy) == CURLM_OK else {
                 throw PushClientError(description: "libcurl takes no further request")
             }
@@ -150,7 +152,7 @@ final class Worker {
     private func finish(_ transfer: Transfer, _ result: PushHTTPAnswer.Result) {
         var isAnswered = false
         if case .answered = result { isAnswered = true }
-        queue.ended(transfer.origin, isAnswered: isAnswered)
+        queue.ended(transfer.key, isAnswered: isAnswered)
         answers.append(PushHTTPAnswer(number: transfer.number, result: result))
         busyAt = now
         keep(transfer)
@@ -168,7 +170,7 @@ final class Worker {
         guard queue.waiting > 0, now.nanoseconds > wait.nanoseconds else { return }
         let reason = "the request waited for \(settings.waitMilliseconds) ms"
         for request in queue.expire(before: now.rewound(by: wait)) {
-            answers.append(request.failed(reason, mayHaveArrived: false))
+            answers.append(request.notTried(reason))
         }
     }
 
@@ -232,7 +234,7 @@ final class Worker {
         let reason = "the client has stopped"
         failRunning(reason)
         let late = requests + mailbox.use(nil) + queue.takeAll()
-        answers += late.map { $0.failed(reason, mayHaveArrived: false) }
+        answers += late.map { $0.notTried(reason) }
         spare = []
         curl_multi_cleanup(multi.raw)
         deliver()

@@ -155,7 +155,9 @@ struct DescriptorPlanTests {
                 #expect(plan.clients >= limit / 4)
                 #expect(plan.clients < limit)
                 let others = DescriptorPlan.files + DescriptorPlan.ofLoop * loops + 2 * plan.peers
-                #expect(plan.clients == limit / 4 || plan.clients + others + plan.operators <= limit)
+                let all = plan.clients + others + plan.operators + plan.pushes
+                #expect(plan.clients == limit / 4 || all <= limit)
+                #expect(plan.pushes >= 16)
                 #expect((plan.peers > 0) == isClustered)
             }
         }

@@ -102,16 +102,17 @@ import Testing
     @Test("leads to Google's public addresses, or to what the operator has named, wherever that is")
     func places() throws {
         let pem = try pem()
-        let google = try #require(RelaySender(settings(key: pem)))
+        let google = try #require(RelaySender(settings(key: pem), of: ProjectNumber(1)))
         #expect(google.url == "https://fcm.googleapis.com/v1/projects/theirs/messages:send")
         #expect(google.tokenURL == "https://oauth2.googleapis.com/token")
         let (loopback, open): ([UInt8], [UInt8]) = ([127, 0, 0, 1], [142, 250, 1, 1])
         #expect(google.mayDial(open) && !google.mayDial(loopback) && !google.mayDialForToken(loopback))
-        let own = try #require(RelaySender(settings("https://localhost:8443/x", key: pem)))
+        let own = try #require(
+            RelaySender(settings("https://localhost:8443/x", key: pem), of: ProjectNumber(1)))
         #expect(own.url == "https://localhost:8443/x/v1/projects/theirs/messages:send")
         #expect(own.tokenURL == "https://localhost:8443/x/token")
         #expect(own.mayDial(loopback) && own.mayDialForToken(loopback))
-        #expect(RelaySender(settings(key: "damaged")) == nil)
+        #expect(RelaySender(settings(key: "damaged"), of: ProjectNumber(1)) == nil)
     }
 
     @Test("keeps a sender and its tokens while the settings stay, and makes another with other settings")

@@ -166,17 +166,14 @@ struct FailureTests {
         #expect(server.seen.requests.count == 1)
     }
 
-    @Test("because it waited too long has not arrived")
+    @Test("because it waited too long was not tried")
     func waited() async throws {
         let server = try await StandIn.start(.http2) { _ in .silence }
         let sender = try Sender { $0.waitMilliseconds = 100 }
         sender.client.submit((1...20).map { server.request($0) })
         let answers = await sender.answers(19)
         #expect(Set(answers.map(\.number)) == Set(2...20))
-        for answer in answers {
-            #expect(answer.result.failure?.mayHaveArrived == false)
-            #expect(answer.result.failure?.reason == "the request waited for 100 ms")
-        }
+        for answer in answers { #expect(answer.result.isUntried) }
         sender.client.stop()
         #expect(sender.all.count == 20)
         #expect(sender.all.last?.result.failure?.mayHaveArrived == true)

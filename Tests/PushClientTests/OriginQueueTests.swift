@@ -10,7 +10,10 @@ private func check(_ answer: Bool, _ location: SourceLocation = #_sourceLocation
 
 @Suite("Pushes that wait")
 struct OriginQueueTests {
+    private typealias Key = OriginQueue<Int>.Key
     private let now = MonotonicTime(nanoseconds: 1_000)
+    private let a = Key(share: 1, origin: "a")
+    private let b = Key(share: 1, origin: "b")
 
     /// The requests that may leave now.
     private func leaving(_ queue: inout OriginQueue<Int>) -> [Int] {
@@ -23,45 +26,115 @@ struct OriginQueueTests {
         OriginQueue(allMax: all, perOriginMax: perOrigin, waitingMax: waiting)
     }
 
+    private func add(_ numbers: ClosedRange<Int>, to key: Key, _ queue: inout OriginQueue<Int>) {
+        for number in numbers { check(queue.add(number, of: key.share, to: key.origin, now: now)) }
+    }
+
     @Test("leave one at once until their origin has answered, then up to the bound, in order")
     func unproven() {
         var queue = queue(perOrigin: 3)
-        for number in 1...9 { check(queue.add(number, to: "a", now: now)) }
+        add(1...9, to: a, &queue)
         check(leaving(&queue) == [1])
-        queue.ended("a", isAnswered: false)
+        queue.ended(a, isAnswered: false)
         check(leaving(&queue) == [2])
-        queue.ended("a", isAnswered: true)
+        queue.ended(a, isAnswered: true)
         check(leaving(&queue) == [3, 4, 5])
-        queue.ended("a", isAnswered: true)
+        queue.ended(a, isAnswered: true)
         check(leaving(&queue) == [6])
-        queue.ended("a", isAnswered: false)
+        queue.ended(a, isAnswered: false)
         check(leaving(&queue) == [])
         #expect((queue.running, queue.waiting) == (2, 3))
     }
 
-    @Test("of one origin delay no other origin")
-    func turns() {
-        var queue = queue(all: 4)
-        for number in 1...50 { check(queue.add(number, to: "a", now: now)) }
+    @Test("of one origin leave places to the project's other origins")
+    func origins() {
+        var queue = queue(all: 12, perOrigin: 100)
+        add(1...50, to: a, &queue)
         check(leaving(&queue) == [1])
-        queue.ended("a", isAnswered: true)
+        queue.ended(a, isAnswered: true)
+        // Four under way, eight free, of which the project leaves as many as it has: four are left.
         check(leaving(&queue) == [2, 3, 4, 5])
-        for number in 51...52 { check(queue.add(number, to: "b", now: now)) }
-        check(queue.add(53, to: "c", now: now))
-        for _ in 1...3 { queue.ended("a", isAnswered: true) }
-        check(leaving(&queue) == [6, 51, 53])
+        add(51...60, to: b, &queue)
+        check(leaving(&queue) == [51])
+        queue.ended(b, isAnswered: true)
+        queue.ended(a, isAnswered: true)
+        check(leaving(&queue) == [6, 52, 53])
         #expect(!queue.isReady)
+    }
+
+    @Test("of one project leave places to other projects", arguments: 2...6)
+    func shares(count: Int) {
+        var queue = queue(all: 24, perOrigin: 100)
+        for share in 1...count {
+            for origin in 0..<30 {
+                let key = Key(share: UInt64(share), origin: "\(share).\(origin)")
+                add(share...share, to: key, &queue)
+            }
+        }
+        var taken: [Int: Int] = [:]
+        while let next = queue.next() { taken[next.request, default: 0] += 1 }
+        #expect(Set(taken.keys) == Set(1...count))
+        let least = taken.values.min() ?? 0
+        let most = taken.values.max() ?? 0
+        #expect(most - least <= 1)
+        #expect(queue.running < 24, "a newcomer has a place")
+        let newcomer = Key(share: 99, origin: "new")
+        add(99...99, to: newcomer, &queue)
+        check(leaving(&queue) == [99])
+    }
+
+    @Test("of projects with one origin share what the origin takes")
+    func oneOrigin() {
+        var queue = queue(all: 100, perOrigin: 6)
+        add(2...20, to: a, &queue)
+        let other = Key(share: 2, origin: "a")
+        add(21...40, to: other, &queue)
+        check(leaving(&queue) == [2])
+        queue.ended(a, isAnswered: true)
+        check(leaving(&queue) == [21, 3, 22, 4, 23, 5])
+    }
+
+    @Test("are never stuck while a place is free and nothing is under way", arguments: 0..<200)
+    func random(seed: Int) {
+        var random = SeededGenerator(seed: UInt64(seed))
+        let all = Int(random.next(upperBound: UInt64(9))) + 1
+        var queue = queue(all: all, perOrigin: Int(random.next(upperBound: UInt64(4))) + 1)
+        var waiting = 0
+        var underWay: [Key] = []
+        for number in 1...400 {
+            if random.next(upperBound: UInt64(2)) == 0 {
+                let share = random.next(upperBound: UInt64(5))
+                let origin = "\(random.next(upperBound: UInt64(8)))"
+                check(queue.add(number, of: share, to: origin, now: now))
+                waiting += 1
+            } else if let key = underWay.popLast() {
+                queue.ended(key, isAnswered: random.next(upperBound: UInt64(3)) > 0)
+            }
+            while let next = queue.next() {
+                underWay.append(next.key)
+                waiting -= 1
+            }
+            underWay.shuffle(using: &random)
+            #expect((queue.running, queue.waiting) == (underWay.count, waiting))
+            #expect(queue.running <= all)
+            #expect(waiting == 0 || queue.running > 0, "something is under way")
+        }
+        while let key = underWay.popLast() {
+            queue.ended(key, isAnswered: true)
+            while let next = queue.next() { underWay.append(next.key) }
+        }
+        #expect((queue.running, queue.waiting) == (0, 0))
     }
 
     @Test("are refused past their bound, and leave in order when some have expired")
     func bounds() {
         var queue = queue(waiting: 4)
         let later = MonotonicTime(nanoseconds: 2_000)
-        check(queue.add(1, to: "a", now: now))
-        check(queue.add(2, to: "b", now: now))
-        check(queue.add(3, to: "a", now: later))
-        check(queue.add(4, to: "c", now: later))
-        check(!queue.add(5, to: "d", now: later))
+        check(queue.add(1, of: 1, to: "a", now: now))
+        check(queue.add(2, of: 1, to: "b", now: now))
+        check(queue.add(3, of: 1, to: "a", now: later))
+        check(queue.add(4, of: 2, to: "c", now: later))
+        check(!queue.add(5, of: 2, to: "d", now: later))
         check(Set(queue.expire(before: later)) == [1, 2])
         #expect(queue.waiting == 2)
         #expect(queue.isReady)
@@ -72,15 +145,15 @@ struct OriginQueueTests {
     @Test("are all taken out at the end")
     func takeAll() {
         var queue = queue()
-        for number in 1...100 { check(queue.add(number, to: "\(number % 7)", now: now)) }
+        for number in 1...100 { check(queue.add(number, of: 1, to: "\(number % 7)", now: now)) }
         let left = leaving(&queue)
         #expect(left.count == 7)
         check(Set(queue.takeAll() + left) == Set(1...100))
         check(queue.takeAll() == [])
         #expect(!queue.isReady)
-        for number in left { queue.ended("\(number % 7)", isAnswered: true) }
+        for number in left { queue.ended(Key(share: 1, origin: "\(number % 7)"), isAnswered: true) }
         #expect((queue.running, queue.waiting) == (0, 0))
-        check(queue.add(1, to: "1", now: now))
+        check(queue.add(1, of: 1, to: "1", now: now))
         check(leaving(&queue) == [1])
     }
 }

@@ -59,6 +59,10 @@ extension PushHTTPAnswer.Result {
         if case .answered(let status, _, _) = self { return status }
         return nil
     }
+    var isUntried: Bool {
+        if case .notTried = self { return true }
+        return false
+    }
     var failure: (reason: String, mayHaveArrived: Bool)? {
         if case .failed(let reason, let mayHaveArrived) = self { return (reason, mayHaveArrived) }
         return nil

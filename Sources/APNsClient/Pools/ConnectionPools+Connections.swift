@@ -28,7 +28,9 @@ extension ConnectionPools {
     mutating func heard(_ id: APNsConnectionID, now: MonotonicTime) {
         guard let connection = connections[id] else { return }
         connection.heard = now
+        guard connection.pinged != nil else { return }
         connection.pinged = nil
+        lowerWake(for: connection.pool, now)
     }
 
     /// The connection's socket takes no more bytes, or takes some again.
@@ -47,6 +49,7 @@ extension ConnectionPools {
         guard let connection = release(ticket, now) else { return }
         requests[ticket] = nil
         connection.unanswered = 0
+        connection.answers += 1
         if (200..<300).contains(status) || status == 410 {
             connection.isProven = true
             connection.pause = .zero

@@ -51,7 +51,8 @@ extension ConnectionPools {
             }
         }
         guard standing > 0 else { return true }
-        guard standing < settings.connectionsPerPoolMax, let first = pool.first,
+        guard standing < settings.connectionsPerPoolMax, connections.count * 2 < settings.connectionsMax,
+            let first = pool.first,
             let request = requests[first]
         else { return false }
         let loaded = request.since.advanced(by: settings.loadWait)
@@ -132,7 +133,7 @@ extension ConnectionPools {
         nextWake = nextWake.map { min($0, time) } ?? time
     }
 
-    private mutating func lowerWake(for pool: Pool, _ now: MonotonicTime) {
+    mutating func lowerWake(for pool: Pool, _ now: MonotonicTime) {
         if let first = pool.first, let request = requests[first] {
             lower(wakeTo: request.since.advanced(by: settings.waitMax))
         }

@@ -75,6 +75,8 @@ final class Connection {
     /// When a request last left or was done, and when the first of those under way left.
     var used: MonotonicTime
     var busy: MonotonicTime
+    /// Requests that were answered.
+    var answers = 0
     /// Requests in a row that got no answer in time.
     var unanswered = 0
     /// The service refused a stream: no new one before this, after so long a pause.
@@ -110,10 +112,10 @@ final class Connection {
         return false
     }
 
-    /// Whether the connection has proven itself and lasted.
+    /// Whether the connection has proven itself, and has lasted or done much work.
     func isStable(_ now: MonotonicTime, _ settings: APNsClientSettings) -> Bool {
         guard isProven, let opened else { return false }
-        return now.since(opened) >= settings.stableAfter
+        return now.since(opened) >= settings.stableAfter || answers >= settings.stableAnswers
     }
 
     /// Why the connection has ended, and what an operator should know of it. `reason`: what the shell says.

@@ -7,8 +7,10 @@ enum ServiceAccountReader {
     private static let field = "serviceAccount"
 
     static func read(_ text: String) throws(APIError) -> RelaySettings.Account {
-        let value: JSONValue
         let parser = JSONParser()
+        // The value points into the parser's memory.
+        defer { withExtendedLifetime(parser) {} }
+        let value: JSONValue
         do throws(JSONError) {
             value = try parser.parse(Array(text.utf8))
         } catch { throw .invalid(field, "The file is no JSON: \(error.reason)") }

@@ -37,8 +37,12 @@ final class APNsDispatch: Sendable {
     }
     private let state = Mutex(State())
     private let dispatch: PushDispatch
+    private let connectionsMax: Int
 
-    init(_ dispatch: PushDispatch) { self.dispatch = dispatch }
+    init(_ dispatch: PushDispatch, connectionsMax: Int) {
+        self.dispatch = dispatch
+        self.connectionsMax = connectionsMax
+    }
 
     func send(_ message: Message) {
         let begun: (client: APNsClient, number: UInt64)? = state.withLock { state in
@@ -69,7 +73,10 @@ final class APNsDispatch: Sendable {
     }
 
     private func makeClient() -> APNsClient {
-        APNsClient(
+        var settings = APNsClientSettings()
+        settings.connectionsMax = connectionsMax
+        return APNsClient(
+            settings: settings,
             onAnswer: { [weak self] answers in self?.take(answers) },
             onNews: { [weak self] pool, news in self?.tell(news, of: pool) })
     }

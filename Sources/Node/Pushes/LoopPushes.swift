@@ -88,7 +88,8 @@ extension NodeLoop {
             !shared.isClustered || Clock.monotonic() < shared.authority
         }
         let kind = request.job.transport.kind
-        var ticket = PushTicket(loop: number, number: request.number, kind: kind, host: "")
+        var ticket = PushTicket(
+            loop: number, number: request.number, kind: kind, project: request.job.project, host: "")
         do throws(PushRefusal) {
             switch kind {
             case .web:

@@ -11,6 +11,7 @@ struct PushTicket: Sendable {
     /// The number of the loop's sender.
     var number: UInt64
     var kind: Transport.Kind
+    var project: ProjectNumber
     /// The service's origin, for logs.
     var host: String
 }
@@ -31,11 +32,15 @@ final class PushDispatch: Sendable {
         var underWay: [UInt64: Done] = [:]
     }
     private let state = Mutex(State())
+    private let connectionsMax: Int
     private let mailboxes: @Sendable () -> [Mailbox]
     let notices: PushNotices
 
     /// - Parameter mailboxes: the loops' mailboxes, in the order of the loops.
-    init(mailboxes: @escaping @Sendable () -> [Mailbox], notices: PushNotices) {
+    init(
+        connectionsMax: Int, mailboxes: @escaping @Sendable () -> [Mailbox], notices: PushNotices
+    ) {
+        self.connectionsMax = connectionsMax
         self.mailboxes = mailboxes
         self.notices = notices
     }
@@ -67,7 +72,9 @@ final class PushDispatch: Sendable {
     /// Must run inside the lock.
     private func makeClient() -> PushClient? {
         do throws(PushClientError) {
-            return try PushClient { [weak self] answers in self?.take(answers) }
+            var settings = PushClientSettings()
+            settings.connectionsMax = connectionsMax
+            return try PushClient(settings: settings) { [weak self] answers in self?.take(answers) }
         } catch {
             notices.error("there is no client for push services", "\(error)")
             return nil
@@ -101,15 +108,18 @@ final class PushDispatch: Sendable {
                 now: Clock.now().wall)
             notices.tell(outcome, ticket)
             return outcome
-        case .notPrepared(let reason), .failed(let reason, _): return unanswered(result, reason, ticket)
+        case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
+            return unanswered(result, reason, ticket)
         }
     }
 
     /// The outcome of a message that the service has not answered.
     func unanswered(_ result: PushHTTPAnswer.Result, _ reason: String, _ ticket: PushTicket) -> PushOutcome {
-        if case .notPrepared = result {
+        switch result {
+        case .notPrepared, .notTried:
             notices.tell(.unsent(reason), ticket)
             return .unsent(reason)
+        case .answered, .failed: break
         }
         notices.unreached(reason, ticket.kind, ticket.host)
         return .transient(retryAfterSeconds: nil)

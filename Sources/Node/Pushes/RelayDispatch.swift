@@ -71,7 +71,7 @@ final class RelayDispatch: Sendable {
 
     private func fetch(_ number: UInt64, _ sender: RelaySender) {
         let request = PushHTTPRequest(
-            number: 0, url: sender.tokenURL, caPEM: sender.authority,
+            number: 0, share: UInt64(sender.project.rawValue), url: sender.tokenURL, caPEM: sender.authority,
             mayDial: { sender.mayDialForToken($0) },
             prepare: {
                 let body = try sender.account.request(now: Clock.now().wall)
@@ -85,7 +85,7 @@ final class RelayDispatch: Sendable {
                 answer = AccessTokenAnswer(
                     status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
                     now: Clock.now().wall)
-            case .notPrepared(let reason), .failed(let reason, _):
+            case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
                 dispatch.notices.unreached(reason, .fcm, sender.tokenURL)
                 answer = .failed(retryAfterSeconds: nil)
             }
@@ -102,7 +102,8 @@ final class RelayDispatch: Sendable {
         }
         let sender = message.sender
         let request = PushHTTPRequest(
-            number: 0, url: sender.url, caPEM: sender.authority, mayDial: { sender.mayDial($0) },
+            number: 0, share: UInt64(message.ticket.project.rawValue), url: sender.url,
+            caPEM: sender.authority, mayDial: { sender.mayDial($0) },
             mayLeave: message.mayLeave,
             prepare: {
                 try message.mayLeave()
@@ -123,7 +124,7 @@ final class RelayDispatch: Sendable {
             if let alarm = verdict.alarm { dispatch.notices.alarm(alarm, ticket, "FCM: \(status)") }
             dispatch.notices.tell(verdict.outcome, ticket)
             dispatch.post(verdict.outcome, ticket)
-        case .notPrepared(let reason), .failed(let reason, _):
+        case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
             dispatch.post(dispatch.unanswered(result, reason, ticket), ticket)
         }
     }

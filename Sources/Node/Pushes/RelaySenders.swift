@@ -6,6 +6,7 @@ import Synchronization
 /// Everything that the node needs to relay for one project. Another setting makes another sender, with tokens
 /// of its own.
 final class RelaySender: Sendable {
+    let project: ProjectNumber
     /// Where messages go, and for logs the service's origin.
     let url: String
     let origin: String
@@ -19,7 +20,8 @@ final class RelaySender: Sendable {
     private let tokenPolicy: EndpointPolicy
 
     /// `nil` where the settings are damaged.
-    init?(_ settings: RelaySettings) {
+    init?(_ settings: RelaySettings, of project: ProjectNumber) {
+        self.project = project
         let path = "/v1/projects/\(settings.account.projectID)/messages:send"
         guard let key = try? RSAKey(pem: settings.account.privateKey),
             let endpoint = try? PushEndpoint.parse(operators: settings.base + path),
@@ -71,7 +73,7 @@ final class RelaySenders: Sendable {
         var next = State(settings: settings)
         for (project, settings) in settings where settings.isOn {
             let known = former.settings[project] == settings ? former.senders[project] : nil
-            next.senders[project] = known ?? RelaySender(settings)
+            next.senders[project] = known ?? RelaySender(settings, of: project)
         }
         return next
     }

@@ -40,7 +40,7 @@ struct WebPushes {
                 try left.check()
             }
             let made = PushHTTPRequest(
-                number: request.number, url: endpoint.url,
+                number: request.number, share: UInt64(job.project.rawValue), url: endpoint.url,
                 caPEM: sender.authority.map { String(decoding: $0, as: UTF8.self) },
                 mayDial: { policy.mayDial($0, for: endpoint) }, mayLeave: mayLeave,
                 prepare: {
