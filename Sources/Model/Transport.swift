@@ -26,9 +26,14 @@ public struct Transport: Hashable, Sendable {
 
     public var kind: Kind
     public var address: [UInt8]
-    public init(kind: Kind, address: [UInt8]) {
+    /// Whether the device acknowledges its messages itself. Then a push is only a doorbell: the messages that
+    /// the service has taken go on waiting for the device's stream. Without, a message is delivered when the
+    /// service has taken it, as at FCM.
+    public var keepsMessages: Bool
+    public init(kind: Kind, address: [UInt8], keepsMessages: Bool = false) {
         self.kind = kind
         self.address = address
+        self.keepsMessages = keepsMessages
     }
 }
 
@@ -54,12 +59,17 @@ public struct StoredTransport: Hashable, Sendable {
     /// The record that stored the address. Another address of the same kind has another generation, so that
     /// an answer about the former address does not end the new one.
     public var generation: UInt64
+    /// Where the device acknowledges itself: the service has taken, or was not to get, what waits up to here.
+    public var pushedUpTo: Position
     /// A push service has said that the address is of no use any more. The entry stays without its address,
     /// so that senders hear of it, until the device shows itself.
     public var isGone: Bool { transport.address.isEmpty }
-    public init(transport: Transport, registered: WallTime, generation: UInt64) {
+    public init(
+        transport: Transport, registered: WallTime, generation: UInt64, pushedUpTo: Position = .zero
+    ) {
         self.transport = transport
         self.registered = registered
         self.generation = generation
+        self.pushedUpTo = pushedUpTo
     }
 }

@@ -55,6 +55,9 @@ public struct Checkers {
         /// Devices that may have an address at the push service: their streams go on with a message as long
         /// as the service would.
         public var isPushed: (Int) -> Bool = { _ in false }
+        /// Devices that acknowledge what push services get for them, and listen when all has settled: their
+        /// streams show all that they have not acknowledged (rule: kept-until-acknowledged).
+        public var keepsMessages: (Int) -> Bool = { _ in false }
         /// Whether a device has surely had an address from this time on.
         public var hasAddress: (_ device: Int, _ since: MonotonicTime) -> Bool = { _, _ in false }
         public init() {}
@@ -130,7 +133,8 @@ public struct Checkers {
     /// notice.
     func sendsArrive() -> [Violation] {
         var got: [Int: Set<UInt64>] = [:]
-        for delivery in history.deliveries + history.pushes {
+        let pushes = history.pushes.filter { !rules.keepsMessages($0.device) }
+        for delivery in history.deliveries + pushes {
             got[delivery.device, default: []].insert(delivery.message)
         }
         var found: [Violation] = []

@@ -142,19 +142,24 @@ struct InstallationTests {
             Issue.record("the address was not taken")
             return
         }
-        #expect(asked.isSameDevice(as: device) && transport.kind == .apns)
+        #expect(asked.isSameDevice(as: device) && transport.kind == .apns && !transport.keepsMessages)
         #expect(
             APNsAddress(packed: transport.address)
                 == APNsAddress(isSandbox: true, bundleID: "org.example.app", token: [0, 255]))
         let answer = object(harness.api.render(.done, form).body)
         #expect(answer["token"] as? String == harness.token())
         #expect((answer["name"] as? String)?.hasPrefix("projects/shop/registrations/") == true)
+        let kept = body.dropLast() + #","keepUntilAcknowledged":true}"#
         let patch = harness.route(
-            .patch, "\(registrations)/\(harness.token())", body, bearer: nil, headers: sign)
-        guard case .operation(.setTransport, _) = patch else {
+            .patch, "\(registrations)/\(harness.token())", String(kept), bearer: nil, headers: sign)
+        guard case .operation(.setTransport(_, _, let next), _) = patch else {
             Issue.record("PATCH does not take an address")
             return
         }
+        #expect(next.keepsMessages)
+        let mistaken = body.dropLast() + #","keepUntilAcknowledged":"yes"}"#
+        let refused = harness.route(.post, registrations, String(mistaken), bearer: nil, headers: sign)
+        #expect(error(refused.response).field == "keepUntilAcknowledged")
         guard
             case .operation(.device, _) = harness.route(
                 .post, registrations, "{}", bearer: nil, headers: sign)

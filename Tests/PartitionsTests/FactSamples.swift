@@ -118,6 +118,7 @@ enum FactSamples {
                 from: PartitionID(17), history: History(.max), entry: entry,
                 decisions: [reached, plain, refused]),
             .pushedOne(at: Position(1 << 50), index: 300),
+            .pushedKept(upTo: Position(1 << 50), index: 300, .apns),
         ]
     }
 

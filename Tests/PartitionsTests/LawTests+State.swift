@@ -195,6 +195,18 @@ extension LawTests {
         try isSeen("device 1 has an address of a record to come") { partition, _ in
             partition.state.transports[1] = [stored(.web, generation: partition.applied.rawValue + 2)]
         }
+        try isSeen("device 1 was pushed what the log does not have") { partition, _ in
+            var ahead = stored(.apns)
+            ahead.transport.keepsMessages = true
+            ahead.pushedUpTo = Position(partition.state.log.last.rawValue + 1)
+            partition.state.transports[1] = [ahead]
+        }
+        try isSeen("device 1 has a mark of pushes, and does not acknowledge itself") { partition, _ in
+            partition.state.log.skip(to: Position(9))
+            var marked = stored(.apns)
+            marked.pushedUpTo = Position(9)
+            partition.state.transports[1] = [marked]
+        }
         try isSeen("the devices with addresses are counted wrong") { partition, _ in
             partition.state.transports.count = 1
         }

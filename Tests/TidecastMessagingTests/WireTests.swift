@@ -49,9 +49,8 @@ import Testing
             for: .tell(
                 WireTests.device, .init(token: "0a", isSandbox: true, bundleID: "b"), authToken: "auth"))
         #expect(tell.value(forHTTPHeaderField: "x-goog-firebase-installations-auth") == "FIS auth")
-        #expect(
-            tell.httpBody
-                == Data(#"{"ios":{"apns_environment":"SANDBOX","apns_token":"0a","bundle_id":"b"}}"#.utf8))
+        let ios = #""ios":{"apns_environment":"SANDBOX","apns_token":"0a","bundle_id":"b"}"#
+        #expect(tell.httpBody == Data("{\(ios),\"keepUntilAcknowledged\":true}".utf8))
     }
 
     @Test(

@@ -72,6 +72,10 @@ extension API {
         if stored.transport.kind == .web, let origin = WebAddress.origin(ofPacked: stored.transport.address) {
             out.field("service", Array(origin))
         }
+        if stored.transport.keepsMessages {
+            out.key("keepUntilAcknowledged")
+            out.bool(true)
+        }
     }
 
     private func write(_ history: PushHistory, _ project: Project, out: inout JSONWriter) {

@@ -1,6 +1,7 @@
 import Model
 
 /// Reads the transport in the body of a registration: `{"ios": {…}}`, `{"web": {…}}` or `{"fcm": {…}}`.
+/// Tidecast's own beside it: `"keepUntilAcknowledged": true`, from devices that acknowledge their messages.
 ///
 /// Source: fcmregistrations.googleapis.com v1. Fields without a meaning for the server are passed over,
 /// because newer SDKs add some.
@@ -15,11 +16,19 @@ struct TransportReader {
     func read(_ body: JSONValue) throws(APIError) -> Transport? {
         guard body.kind == .object else { throw .badJSON("The body must be an object.") }
         var found: Transport?
+        var keepsMessages = false
         try body.forEachUniqueField { (name, value) throws(APIError) in
+            if Schema.equal(name, "keepUntilAcknowledged"), value.kind != .null {
+                guard let flag = value.bool else {
+                    throw .type("keepUntilAcknowledged", "TYPE_BOOL", value: value)
+                }
+                keepsMessages = flag
+            }
             if Schema.equal(name, "ios") { found = try apns(value) ?? found }
             if Schema.equal(name, "web") { found = try web(value) ?? found }
             if Schema.equal(name, "fcm") { found = try fcm(value) ?? found }
         }
+        found?.keepsMessages = keepsMessages
         return found
     }
 

@@ -80,6 +80,9 @@ import Model
         public static let endWithStreams = PlantedBug(rawValue: 2_147_483_648)
         /// A message is pushed for as long as it waits for a stream (rule: ends-of-their-own).
         public static let pushPastEnd = PlantedBug(rawValue: 4_294_967_296)
+        /// A message leaves the log when a push service has taken it, though its device acknowledges itself
+        /// (rule: kept-until-acknowledged).
+        public static let dropKept = PlantedBug(rawValue: 8_589_934_592)
     }
 
     extension Partition {

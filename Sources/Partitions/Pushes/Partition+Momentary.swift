@@ -70,7 +70,7 @@ extension Partition {
         note(report.outcome, of: sending, tries: 0, turn.now)
         switch report.result {
         case .done:
-            noteTaken(sending)
+            noteTaken(sending, isMomentary: true)
             pushes.release(sending.origin)
         case .gone:
             noteGone(sending, turn.now)

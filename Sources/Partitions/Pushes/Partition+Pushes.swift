@@ -112,9 +112,9 @@ extension Partition {
     /// The oldest message that waits for the device, rests on a durable record and has not ended at the
     /// device's push service.
     private func nextToPush(_ index: UInt32, _ now: Instant) -> LogEntry? {
-        guard let kind = pushAddress(index)?.transport.kind else { return nil }
-        let durable = pipeline.durable
-        return state.log.waiting(for: index, after: .zero, limit: 1) {
+        guard let stored = pushAddress(index) else { return nil }
+        let (kind, durable) = (stored.transport.kind, pipeline.durable)
+        return state.log.waiting(for: index, after: stored.pushedUpTo, limit: 1) {
             $0.record <= durable && (isAlive($0, at: kind, now) || pushesPastEnd)
         }.first
     }
@@ -209,12 +209,29 @@ extension Partition {
         startPushes(&turn)
     }
 
-    /// The service has the message: the device does not wait for it any more.
-    func noteTaken(_ sending: PushTable.Sending) {
-        guard state.log.isWaiting(sending.index, at: sending.position) else { return }
-        propose(.pushedOne(at: sending.position, index: sending.index))
+    /// The service has the message: the device does not wait for it any more, unless the device acknowledges
+    /// itself (rule: kept-until-acknowledged).
+    func noteTaken(_ sending: PushTable.Sending, isMomentary: Bool = false) {
+        let (index, position) = (sending.index, sending.position)
+        guard state.log.isWaiting(index, at: position) else { return }
+        if keepsMessages(index, sending.origin.kind) {
+            // A message of now or never overtakes those that wait, and does not wait for the service.
+            guard !isMomentary else { return }
+            propose(.pushedKept(upTo: position, index: index, sending.origin.kind))
+        } else {
+            propose(.pushedOne(at: position, index: index))
+        }
         // Until the record is durable, the death of the owner repeats the push.
         pipeline.isUrgent = true
+    }
+
+    /// Whether the device acknowledges itself what this service gets for it.
+    private func keepsMessages(_ index: UInt32, _ kind: Transport.Kind) -> Bool {
+        #if DEBUG
+            if options.planted.contains(.dropKept) { return false }
+        #endif
+        return state.transports[index]?.contains { $0.transport.kind == kind && $0.transport.keepsMessages }
+            ?? false
     }
 
     /// The service does not know the address any more, unless the device has told another one meanwhile.
@@ -282,7 +299,7 @@ extension Partition {
             }
             let durable = pipeline.durable
             let now = clock.latest
-            let isWaiting = !state.log.waiting(for: index, after: .zero, limit: 1) {
+            let isWaiting = !state.log.waiting(for: index, after: stored.pushedUpTo, limit: 1) {
                 $0.record <= durable && $0.ends[stored.transport.kind] > now
             }.isEmpty
             if isWaiting { return "a message waits for device \(index), and nobody pushes it" }

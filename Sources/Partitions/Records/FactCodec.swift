@@ -119,6 +119,17 @@ extension Fact {
             out.u8(17)
             out.varint(number)
             out.varint(UInt64(leftOut))
+        case .repair(let to, let slice):
+            out.u8(16)
+            out.varint(UInt64(to.rawValue))
+            out.slice(slice)
+        default:
+            encodeTransport(into: &out)
+        }
+    }
+
+    private func encodeTransport(into out: inout ByteWriter) {
+        switch self {
         case .setTransport(let index, let transport, let time):
             out.u8(23)
             out.varint(UInt64(index))
@@ -136,12 +147,13 @@ extension Fact {
             out.u8(29)
             out.varint(position.rawValue)
             out.varint(UInt64(index))
-        case .repair(let to, let slice):
-            out.u8(16)
-            out.varint(UInt64(to.rawValue))
-            out.slice(slice)
+        case .pushedKept(let position, let index, let kind):
+            out.u8(30)
+            out.varint(position.rawValue)
+            out.varint(UInt64(index))
+            out.u8(kind.rawValue)
         default:
-            preconditionFailure("every fact is encoded in one of the two functions")
+            preconditionFailure("every fact is encoded in one of the three functions")
         }
     }
 
@@ -242,6 +254,9 @@ extension Fact {
                 index: try reader.deviceIndex(), try reader.transportKind(), generation: try reader.varint())
         case 25: return .pushed(try reader.cursors())
         case 29: return .pushedOne(at: try reader.position(), index: try reader.deviceIndex())
+        case 30:
+            return .pushedKept(
+                upTo: try reader.position(), index: try reader.deviceIndex(), try reader.transportKind())
         case 16: return .repair(to: try reader.partition(), try reader.pairSlice())
         default: throw reader.fail("a fact of unknown kind \(tag), as only a newer tidecast writes it,")
         }

@@ -75,6 +75,9 @@ enum Fact: Sendable {
     /// A device's push service has the message at a position. Older messages may still wait for the device's
     /// stream that ended at the service.
     case pushedOne(at: Position, index: UInt32)
+    /// The push service has the messages of a device up to a position, and they go on waiting, since the
+    /// device acknowledges itself.
+    case pushedKept(upTo: Position, index: UInt32, Transport.Kind)
 }
 
 /// A slice of what one partition should have of another's devices, told again because the fingerprints of the

@@ -16,6 +16,7 @@ extension PartitionState {
             }
         case .pushedOne(let position, let index):
             log.drop(DeviceSet(index), at: position, departure(&devices))
+        case .pushedKept(let position, let index, let kind): notePushed(kind, of: index, upTo: position)
         default: preconditionFailure("only facts of transports come here")
         }
     }
@@ -28,10 +29,24 @@ extension PartitionState {
         // A push service that knows the device no longer has not seen the device.
         if !transport.address.isEmpty { note(index, seenOn: time.day) }
         var stored = transports[index] ?? []
+        let former = stored.first { $0.transport.kind == transport.kind }
         stored.removeAll { $0.transport.kind == transport.kind }
-        stored.append(
-            StoredTransport(transport: transport, registered: time, generation: record.rawValue))
+        var next = StoredTransport(transport: transport, registered: time, generation: record.rawValue)
+        // What the former address got is not pushed again, unless that address is gone.
+        if transport.keepsMessages, let former, !former.isGone { next.pushedUpTo = former.pushedUpTo }
+        stored.append(next)
         stored.sort { $0.transport.kind < $1.transport.kind }
+        transports[index] = stored
+    }
+
+    /// The service has what waits for the device up to `position` (rule: kept-until-acknowledged).
+    private mutating func notePushed(_ kind: Transport.Kind, of index: UInt32, upTo position: Position) {
+        guard var stored = transports[index],
+            let place = stored.firstIndex(where: { $0.transport.kind == kind }),
+            stored[place].transport.keepsMessages, stored[place].pushedUpTo < position
+        else { return }
+        writer?.touch(device: index, self)
+        stored[place].pushedUpTo = position
         transports[index] = stored
     }
 
@@ -63,6 +78,12 @@ extension PartitionState {
             if stored.contains(where: { $0.generation > applied.next.rawValue }) {
                 return "device \(index) has an address of a record to come"
             }
+            if stored.contains(where: { $0.pushedUpTo > log.last }) {
+                return "device \(index) was pushed what the log does not have"
+            }
+            if stored.contains(where: { !$0.transport.keepsMessages && $0.pushedUpTo > .zero }) {
+                return "device \(index) has a mark of pushes, and does not acknowledge itself"
+            }
         }
         return transports.brokenInvariant
     }
@@ -70,7 +91,7 @@ extension PartitionState {
 
 extension ByteWriter {
     mutating func transport(_ transport: Transport) {
-        u8(transport.kind.rawValue)
+        u8(transport.kind.rawValue | (transport.keepsMessages ? Transport.keepsMessagesBit : 0))
         string(transport.address)
     }
 
@@ -78,22 +99,38 @@ extension ByteWriter {
         transport(stored.transport)
         u64(UInt64(bitPattern: stored.registered.milliseconds))
         varint(stored.generation)
+        if stored.transport.keepsMessages { varint(stored.pushedUpTo.rawValue) }
     }
+}
+
+extension Transport {
+    /// Beside the kind: whether the device acknowledges itself. Builds that know no such devices refuse it.
+    fileprivate static let keepsMessagesBit: UInt8 = 0x80
 }
 
 extension ByteReader {
     mutating func transportKind() throws(DecodeError) -> Transport.Kind {
-        guard let kind = Transport.Kind(rawValue: try u8()) else { throw fail("a transport of no kind") }
+        try transportKind(try u8())
+    }
+
+    private func transportKind(_ byte: UInt8) throws(DecodeError) -> Transport.Kind {
+        guard let kind = Transport.Kind(rawValue: byte) else { throw fail("a transport of no kind") }
         return kind
     }
 
     mutating func transport() throws(DecodeError) -> Transport {
-        Transport(kind: try transportKind(), address: try string(max: Transport.addressBytesMax))
+        let byte = try u8()
+        return Transport(
+            kind: try transportKind(byte & ~Transport.keepsMessagesBit),
+            address: try string(max: Transport.addressBytesMax),
+            keepsMessages: byte & Transport.keepsMessagesBit != 0)
     }
 
     mutating func stored() throws(DecodeError) -> StoredTransport {
-        StoredTransport(
+        var stored = StoredTransport(
             transport: try transport(), registered: try wallTime(), generation: try varint())
+        if stored.transport.keepsMessages { stored.pushedUpTo = try position() }
+        return stored
     }
 
     /// The transports of one device in a snapshot of everything up to `applied`.

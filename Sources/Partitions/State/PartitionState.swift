@@ -199,8 +199,7 @@ struct PartitionState: ~Copyable {
             for position in positions { lose(position, cursor.record) }
         case .expire(let now):
             log.expire(now, transports, departure(&devices))
-        case .seen(let day, let seen):
-            seen.forEach { note($0, seenOn: day) }
+        case .seen(let day, let seen): seen.forEach { note($0, seenOn: day) }
         case .evict(let session):
             windows[session] = nil
         case .generation(let number, let leftOut):
@@ -212,7 +211,8 @@ struct PartitionState: ~Copyable {
             if let part = mark.part { (mark.fingerprint, mark.part) = (part.fingerprint, nil) }
             marks[from] = mark
         case .compared(let generation): comparedGeneration = max(comparedGeneration, generation)
-        case .setTransport, .endTransport, .pushed, .pushedOne: applyTransport(fact, record: cursor.record)
+        case .setTransport, .endTransport, .pushed, .pushedOne, .pushedKept:
+            applyTransport(fact, record: cursor.record)
         case .repair(let to, let slice):
             repair(to: to, slice, &cursor)
         }

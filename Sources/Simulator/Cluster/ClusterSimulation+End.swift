@@ -188,6 +188,7 @@ extension ClusterSimulation {
         rules.waitingBytesMax = options.partition.waitingBytesMax
         rules.isSilent = { [unowned self] in pushKind($0).isSilent }
         rules.isPushed = { [unowned self] in pushKind($0).isPushed }
+        rules.keepsMessages = { [unowned self] in pushKind($0).keepsMessages && !pushKind($0).isSilent }
         rules.hasAddress = { [unowned self] in hasAddress($0, since: $1) }
         var found = Checkers(history, rules: rules).all()
         for (number, client) in clients.enumerated()

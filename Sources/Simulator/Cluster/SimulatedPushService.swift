@@ -13,7 +13,12 @@ final class SimulatedPushService {
 
         /// Devices of all three kinds. Those of one app, and those of FCM, share a fate at their service.
         /// Each browser's endpoint is an origin of its own.
-        var transport: Transport {
+        func transport(keepsMessages: Bool) -> Transport {
+            var transport = transport
+            transport.keepsMessages = keepsMessages
+            return transport
+        }
+        private var transport: Transport {
             let text = "\(device):\(number)"
             switch Transport.Kind.allCases[device % Transport.Kind.allCases.count] {
             case .web: return Transport(kind: .web, address: Array(text.utf8))
@@ -117,6 +122,8 @@ final class SimulatedPushService {
             known.insert(Handed(machine: machineID, device: address.device, message: message))
         case .gone:
             knownGone.insert(Told(machine: machineID, address: address, generation: job.generation))
+            // What waits for the device is pushed from the beginning where it tells another address.
+            if job.transport.keepsMessages { known = known.filter { $0.device != address.device } }
         case .later, .closed: break
         }
     }
@@ -188,13 +195,16 @@ final class SimulatedPushService {
 // MARK: Clients with an address
 
 extension ClusterSimulation {
-    /// Whether a client tells an address, and whether it then never listens. It follows from the client's
+    /// Whether a client tells an address, whether it then never listens, and whether it acknowledges its
+    /// messages itself. All of it follows from the client's
     /// number alone, so that runs without addresses roll no dice for it.
-    func pushKind(_ client: Int) -> (isPushed: Bool, isSilent: Bool) {
-        guard options.pushedPerMille > 0 else { return (false, false) }
+    func pushKind(_ client: Int) -> (isPushed: Bool, isSilent: Bool, keepsMessages: Bool) {
+        guard options.pushedPerMille > 0 else { return (false, false, false) }
         var random = SeededGenerator(seed: options.seed ^ UInt64(client) &* 0x9E37_79B9)
         let isPushed = random.next(upperBound: UInt64(1000)) < options.pushedPerMille
-        return (isPushed, isPushed && random.next(upperBound: UInt64(3)) > 0)
+        guard isPushed else { return (false, false, false) }
+        let isSilent = random.next(upperBound: UInt64(3)) > 0
+        return (true, isSilent, random.next(upperBound: UInt64(2)) > 0)
     }
 
     /// The client tells its device's partition a new address, until that is done.
@@ -208,7 +218,9 @@ extension ClusterSimulation {
         guard !clients[client].isGone, clients[client].addresses == address.number,
             let registration = clients[client].registration, let credential = clients[client].credential
         else { return }
-        let operation = Operation.setTransport(registration, by: .device(credential), address.transport)
+        let operation = Operation.setTransport(
+            registration, by: .device(credential),
+            address.transport(keepsMessages: pushKind(client).keepsMessages))
         call("address", operation) { outcome in
             switch outcome {
             case .done?:

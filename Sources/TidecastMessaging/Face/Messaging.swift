@@ -31,7 +31,9 @@ public final class Messaging: Sendable {
         // The engine exists before this object, so its word finds the object here.
         let found = Weak()
         engine = try Engine(
-            wire: Wire(server: options.server, project: options.project, apiKey: options.apiKey),
+            wire: Wire(
+                server: options.server, project: options.project, apiKey: options.apiKey,
+                keepsMessages: options.keepsMessages),
             storage: storage, transport: transport, log: options.log,
             tokenChanged: { token in
                 DispatchQueue.main.async { found.object?.tell(token) }

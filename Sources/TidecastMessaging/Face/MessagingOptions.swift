@@ -14,6 +14,11 @@ public struct MessagingOptions: Sendable {
     public var folder: URL?
     /// The bundle id for Apple's push service; `nil` for the program's own.
     public var bundleID: String?
+    /// Whether messages that Apple's push service has taken come on `messages` too, until the app has handled
+    /// them there. Apple keeps one notification of an app for a phone that is off, so an app that must see
+    /// every message wants that. An app that only shows notifications and never listens sets `false`: its
+    /// messages are delivered when Apple's service has them.
+    public var keepsMessages = true
     /// Whether the credential may travel without TLS to a host other than this one.
     public var isCleartextAllowed = false
     /// Gets sentences for developers, such as that the state cannot be stored. Any queue.
