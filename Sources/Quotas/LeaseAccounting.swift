@@ -239,17 +239,4 @@ struct LeaseAccounting: Sendable {
         lapse(now, bounds)
         return bucket.units == rate.burstUnits && accounts.allSatisfy { $0.isIdle }
     }
-
-    /// The same lease accounting on a clock that shows `there` when this lease accounting's clock shows
-    /// `here`.
-    func moved(from here: MonotonicTime, to there: MonotonicTime) -> LeaseAccounting {
-        func move(_ time: MonotonicTime) -> MonotonicTime {
-            if time > here { return there.advanced(by: time.since(here)) }
-            return there.rewound(by: here.since(time))
-        }
-        var moved = self
-        moved.bucket = TokenBucket(rate, units: bucket.units, refilled: move(bucket.refilled))
-        for index in moved.accounts.indices { moved.accounts[index].move(move) }
-        return moved
-    }
 }

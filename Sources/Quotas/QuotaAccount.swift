@@ -115,21 +115,6 @@ struct QuotaAccount: Sendable {
         return news.addingReportingOverflow(shareNews).overflow ? .max : news + shareNews
     }
 
-    mutating func move(_ move: (MonotonicTime) -> MonotonicTime) {
-        func moved(_ grant: Grant) -> Grant {
-            var grant = grant
-            grant.granted = move(grant.granted)
-            grant.leaseEnd = move(grant.leaseEnd)
-            grant.shareStart = move(grant.shareStart)
-            grant.shareEnd = move(grant.shareEnd)
-            return grant
-        }
-        applied = applied.map(moved)
-        flight = flight.map(moved)
-        hunger = 0
-        heard = move(heard)
-    }
-
     /// The spender gave everything back.
     mutating func clear(_ now: MonotonicTime) {
         heard = now

@@ -3,17 +3,17 @@ import Model
 /// Grants leases of tokens. The owner of a project's home partition has one grantor for all projects whose
 /// home it is.
 ///
-/// What a grantor may begin with depends on what was before it:
+/// What the buckets of a project begin with depends on the former owner:
 ///
-/// - A project that never had an owner begins with full buckets.
-/// - When the whole node ended in order and began again, the grantor goes on with what was left.
-/// - When the node crashed, its spenders are gone with the former grantor, and so is all that they held: the
-///   new grantor begins with buckets that were empty when the node began.
-/// - When an owner died, spenders may live on what it granted. The new grantor grants nothing for the longest
-///   validity after the last moment at which the former owner may have granted, and then begins with empty
-///   buckets.
-/// - When an owner hands its accountings over, it grants nothing any more, and the new owner goes on with
-///   them.
+/// - There was none: the buckets begin full.
+/// - The former owner gave the partition up in order, and left its remainders. The buckets begin with these,
+///   and nothing flows in while spenders may still spend shares of the former owner.
+/// - The former owner died, and nobody knows its remainders. The new owner grants nothing while spenders may
+///   still spend shares of the former owner, and then begins with empty buckets.
+///
+/// The spenders of a node without a cluster end with the node, so its next start need not wait for their
+/// shares. After an end in order the buckets go on with the remainders, and have filled meanwhile. After a
+/// crash the buckets begin empty.
 ///
 /// An owner that is cut off does not know that another node has replaced it. So a grantor grants only while
 /// its authority is confirmed: until a time (`authority`) that ends before any other node can become owner.
@@ -27,8 +27,6 @@ public struct QuotaGrantor: Sendable {
         case empty(since: MonotonicTime)
         /// Whole tokens of each of `kinds` that the former owner left in order. Refill begins at `since`.
         case holding([UInt64], since: MonotonicTime)
-        /// The former owner may have granted until this time.
-        case takeover(grantedUntil: MonotonicTime)
     }
 
     /// What a new owner of a project's buckets begins with, where it has served them since `since`; `nil`
@@ -47,13 +45,6 @@ public struct QuotaGrantor: Sendable {
         let free = since.advanced(by: bounds.share)
         if let left { return .holding(left, since: free) }
         return now >= free.advanced(by: bounds.inflow) ? .empty(since: free) : nil
-    }
-
-    /// A project's accountings on their way to another owner.
-    public struct Handover: Sendable {
-        fileprivate var epoch: Epoch
-        fileprivate var accountings: [LeaseAccounting]
-        fileprivate var closed: MonotonicTime
     }
 
     public enum Effect: Hashable, Sendable {
@@ -97,26 +88,9 @@ public struct QuotaGrantor: Sendable {
                     TokenBucket(
                         rate, units: UInt128(place < tokens.count ? tokens[place] : 0) * rate.scale,
                         refilled: since))
-            case .takeover(let granted):
-                LeaseAccounting(TokenBucket(rate, emptyAt: granted.advanced(by: bounds.share)))
             }
         }
         projects[project] = Project(epoch: epoch, accountings: accountings)
-    }
-
-    /// Goes on with the accountings of another owner.
-    public mutating func open(_ project: ProjectNumber, _ handover: Handover, now: MonotonicTime) {
-        projects[project] = Project(
-            epoch: handover.epoch,
-            accountings: handover.accountings.map { $0.moved(from: handover.closed, to: now) })
-    }
-
-    /// Stops granting for a project, and returns its accountings for the next owner. `nil` where it is not
-    /// open.
-    public mutating func close(_ project: ProjectNumber, now: MonotonicTime) -> Handover? {
-        projects.removeValue(forKey: project).map {
-            Handover(epoch: $0.epoch, accountings: $0.accountings, closed: now)
-        }
     }
 
     /// Stops granting for some projects. Their next owner knows nothing about the grants.

@@ -171,19 +171,9 @@ struct OneNode {
         #expect(!node.grantor.isOpen(node.project))
     }
 
-    @Test("a new owner grants nothing for the longest validity, and then begins empty")
-    func takeover() {
-        var node = OneNode(.standard, .takeover(grantedUntil: at(.seconds(100))))
-        #expect(node.take(1).0 == 0)
-        node.pass(QuotaBounds().share - .nanoseconds(1))
-        #expect(node.take(1).0 == 0)
-        node.pass(.milliseconds(100))
-        var passed: UInt64 = 0
-        while node.take(1).0 == 1 { passed += 1 }
-        #expect((990...1_000).contains(passed), "\(passed)")
-    }
-
-    @Test("an owner that knows nothing of the one before says nothing until some tokens have flowed in")
+    @Test(
+        "an owner that knows nothing of the former owner is silent until its shares have ended and some tokens have flowed in"
+    )
     func firstGrantOfANewOwner() {
         let since = at(.seconds(100))
         var now = since
@@ -196,6 +186,29 @@ struct OneNode {
         guard let beginning else { return }
         var node = OneNode(.standard, spenders: 1, beginning, at: now)
         for kind in QuotaGrantor.kinds { expect(node.take(50, kind).0 == 50) }
+        var passed: UInt64 = 50
+        while node.take(1).0 == 1 { passed += 1 }
+        let inflow = (now.since(since) - QuotaBounds().share) / .microseconds(100)
+        expect((inflow - 10...inflow).contains(passed), "\(passed) of \(inflow)")
+    }
+
+    @Test("what the former owner left can be spent at once, and nothing flows in for the length of a share")
+    func remaindersOfTheFormerOwner() {
+        let since = at(.seconds(100))
+        let beginning = QuotaGrantor.beginning(isFirst: false, left: [70, 3, 3], since: since, now: since)
+        guard let beginning else {
+            Issue.record("no beginning")
+            return
+        }
+        var node = OneNode(.standard, spenders: 1, beginning, at: since)
+        var passed: UInt64 = 0
+        while node.take(1).0 == 1 { passed += 1 }
+        node.pass(QuotaBounds().share - .nanoseconds(1))
+        while node.take(1).0 == 1 { passed += 1 }
+        expect(passed == 70, "\(passed)")
+        node.pass(.milliseconds(100))
+        while node.take(1).0 == 1 { passed += 1 }
+        expect((1_060...1_070).contains(passed), "\(passed)")
     }
 
     @Test("without confirmed authority an owner grants nothing")
@@ -229,7 +242,7 @@ struct OneNode {
     )
     func unknown() {
         var node = OneNode(.standard)
-        _ = node.grantor.close(node.project, now: node.now)
+        node.grantor.close { $0 == node.project }
         var effects: [QuotaSpender.Effect] = []
         _ = node.spenders[0].take(1, .sends, of: node.project, now: node.now, into: &effects)
         guard case .request(var request)? = effects.first else {

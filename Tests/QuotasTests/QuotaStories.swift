@@ -157,7 +157,7 @@ private final class ToldQuotas {
         case .holding(let tokens, let since):
             let pause = milliseconds(since.since(now))
             tellOwner("begins with \(tokens.first ?? 0) tokens, and none flows in for \(pause)")
-        case .empty, .takeover: tellOwner("begins with an empty bucket")
+        case .empty: tellOwner("begins with an empty bucket")
         }
         grantor?.open(project, limits, epoch: Epoch(owner), beginning: beginning, now: now)
         receive(request)

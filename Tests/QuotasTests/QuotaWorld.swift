@@ -48,8 +48,8 @@ struct QuotaWorld {
         case request(QuotaRequest)
         case grant(Int, QuotaGrant)
         case wake(Int, SpenderID)
-        case ownerBegins(grantedUntil: MonotonicTime)
-        case heir(QuotaGrantor.Handover)
+        /// With what the former owner left in order; `nil` after a crash.
+        case ownerBegins(left: [UInt64]?)
         case disaster
     }
 
@@ -59,6 +59,10 @@ struct QuotaWorld {
     var spenders: [Spender] = []
     var grantor: QuotaGrantor?
     var grantorClock = TimeSpan.zero
+    /// When the owner began, on its own clock.
+    var ownerBegan = MonotonicTime.zero
+    /// What the former owner left, until this owner has opened the project.
+    var left: [UInt64]?
     var epoch: UInt64 = 1
     var nextID: UInt64 = 1
     var queue: [(at: MonotonicTime, order: Int, event: Event)] = []
@@ -76,7 +80,7 @@ struct QuotaWorld {
             spenders.append(newSpender())
             schedule(TimeSpan.random(in: .zero ... .milliseconds(1), using: &random), .offer(number))
         }
-        openGrantor(.full)
+        beginOwner(left: nil)
         schedule(.milliseconds(5), .disaster)
     }
 
@@ -87,18 +91,39 @@ struct QuotaWorld {
         return Spender(machine: machine, clock: TimeSpan.random(in: .zero ... .seconds(1000), using: &random))
     }
 
-    mutating func openGrantor(_ beginning: QuotaGrantor.Beginning) {
+    mutating func beginOwner(left: [UInt64]?) {
         grantorClock = TimeSpan.random(in: .seconds(2) ... .seconds(1000), using: &random)
-        var fresh = QuotaGrantor()
+        (grantor, ownerBegan, self.left) = (QuotaGrantor(), now + grantorClock, left)
+    }
+
+    /// As a loop does that serves the project's home partition. False while the owner must not answer.
+    mutating func openProject() -> Bool {
+        let beginning = QuotaGrantor.beginning(
+            isFirst: epoch == 1 || options.ownerBeginsFull, left: left,
+            since: options.ownerBeginsAtOnce ? .zero : ownerBegan, now: now + grantorClock)
+        guard let beginning else { return false }
+        left = nil
         var limits = QuotaLimits.standard
         limits.sends = options.rate
-        var local = beginning
-        if case .takeover(let until) = beginning {
-            local = .takeover(grantedUntil: until + grantorClock)
+        grantor?.open(
+            project, limits, epoch: Epoch(epoch), beginning: beginning, now: now + grantorClock)
+        grantor?.projects[project]?.accountings[0].plantedBug = options.accountingBug
+        return true
+    }
+
+    mutating func receive(_ request: QuotaRequest) {
+        var effects: [QuotaGrantor.Effect] = []
+        grantor?.receive(request, now: now + grantorClock, into: &effects)
+        for effect in effects {
+            switch effect {
+            case .grant(let grant):
+                guard let number = spenders.firstIndex(where: { $0.machine.id == grant.spender }) else {
+                    continue
+                }
+                transmit(.grant(number, grant), with: number)
+            case .unknown(let request): if openProject() { receive(request) }
+            }
         }
-        fresh.open(project, limits, epoch: Epoch(epoch), beginning: local, now: now + grantorClock)
-        fresh.projects[project]?.accountings[0].plantedBug = options.accountingBug
-        grantor = fresh
     }
 
     mutating func schedule(_ delay: TimeSpan, _ event: Event) {
@@ -144,15 +169,7 @@ struct QuotaWorld {
             offer(tokens, number)
             let mean = TimeSpan.seconds(1) * options.tokensMax / options.offered
             schedule(TimeSpan.random(in: .zero...2 * mean, using: &random), .offer(number))
-        case .request(let request):
-            var effects: [QuotaGrantor.Effect] = []
-            grantor?.receive(request, now: now + grantorClock, into: &effects)
-            for case .grant(let grant) in effects {
-                guard let number = spenders.firstIndex(where: { $0.machine.id == grant.spender }) else {
-                    continue
-                }
-                transmit(.grant(number, grant), with: number)
-            }
+        case .request(let request): receive(request)
         case .grant(let number, let grant):
             if spenders[number].isCut { return }
             var effects: [QuotaSpender.Effect] = []
@@ -163,19 +180,7 @@ struct QuotaWorld {
             var effects: [QuotaSpender.Effect] = []
             spenders[number].machine.woke(now: local(number), into: &effects)
             carryOut(effects, number)
-        case .ownerBegins(let until):
-            if options.ownerBeginsFull {
-                openGrantor(.full)
-            } else if options.ownerBeginsAtOnce {
-                openGrantor(.empty(since: .zero))
-            } else {
-                openGrantor(.takeover(grantedUntil: until))
-            }
-        case .heir(let handover):
-            grantorClock = TimeSpan.random(in: .seconds(2) ... .seconds(1000), using: &random)
-            var heir = QuotaGrantor()
-            heir.open(project, handover, now: now + grantorClock)
-            grantor = heir
+        case .ownerBegins(let left): beginOwner(left: left)
         case .disaster: disaster()
         }
     }
@@ -225,17 +230,19 @@ struct QuotaWorld {
             spenders[number].isCut = true
             spenders[number].cutEnd = now + TimeSpan.random(in: .zero ... .seconds(3), using: &random)
         }
-        if grantor != nil, happens(options.ownerCrashes) {
-            grantor = nil
-            epoch += 1
-            schedule(
-                TimeSpan.random(in: .zero ... .seconds(2), using: &random), .ownerBegins(grantedUntil: now))
-        } else if happens(options.handovers),
-            let handover = grantor?.close(project, now: now + grantorClock)
-        {
-            grantor = nil
-            schedule(TimeSpan.random(in: .zero ... .milliseconds(200), using: &random), .heir(handover))
+        guard grantor != nil else { return }
+        if happens(options.ownerCrashes) {
+            changeOwner(within: .seconds(2), left: nil)
+        } else if happens(options.handovers) {
+            let remainder = grantor?.remainders(now: now + grantorClock)[project]
+            changeOwner(within: .milliseconds(200), left: remainder ?? left)
         }
+    }
+
+    mutating func changeOwner(within length: TimeSpan, left: [UInt64]?) {
+        grantor = nil
+        epoch += 1
+        schedule(TimeSpan.random(in: .zero...length, using: &random), .ownerBegins(left: left))
     }
 }
 
