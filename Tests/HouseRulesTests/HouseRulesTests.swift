@@ -60,33 +60,53 @@ import Testing
             let named = String(match.1)
             let isWhole = named.hasPrefix("Tests/") || named.hasPrefix("docs/")
             let path = isWhole ? named : "Sources/\(named)"
-            let file = HouseRulesTests.root.appending(path: path)
-            guard let text = try? String(contentsOf: file, encoding: .utf8) else {
+            guard let text = HouseRulesTests.text(path) else {
                 Issue.record("there is no \(path)")
                 continue
             }
-            for name in (match.2 ?? "").matches(of: /`([\w.]+)`/) {
-                let last = name.1.split(separator: ".").last.map(String.init) ?? ""
-                let isThere = ["func", "let", "var", "enum", "struct", "class", "case"].contains {
-                    text.firstRange(of: "\($0) \(last)") != nil
-                }
-                #expect(isThere || (last == "init" && text.contains("init(")), "\(path) has no \(last)")
-                names += 1
-            }
+            let declared = Page.names(in: match.2 ?? "")
+            names += declared.count
+            let missing = Page.undeclared(declared, in: text)
+            #expect(missing.isEmpty, "\(path) has no \(missing)")
         }
         #expect(names > 150)
+    }
+
+    /// Names in backticks, in parentheses directly after a file, are declarations in that file.
+    @Test("each name that a page gives after a file is in that file")
+    func namesAfterFiles() throws {
+        var names = 0
+        for (page, text) in try HouseRulesTests.pages() {
+            for match in text.matches(of: /`([\w\/+.\-]+\.(?:swift|py))` \(([^)]*)\)/) {
+                let file = ["", "Sources/", "Tests/"].lazy
+                    .compactMap { HouseRulesTests.text($0 + match.1) }.first
+                let declared = Page.names(in: match.2)
+                names += declared.count
+                let missing = Page.undeclared(declared, in: file ?? "")
+                #expect(missing.isEmpty, "docs/\(page) names \(missing), not in \(match.1)")
+            }
+        }
+        #expect(names > 300)
+    }
+
+    static func text(_ path: String) -> String? {
+        try? String(contentsOf: root.appending(path: path), encoding: .utf8)
+    }
+
+    /// The pages in docs/, without those that tell of their day: decisions and the changelog.
+    static func pages() throws -> [(name: String, text: String)] {
+        let docs = root.appending(path: "docs").path
+        return try FileManager.default.contentsOfDirectory(atPath: docs)
+            .filter { $0.hasSuffix(".md") && $0 != "CHANGELOG.md" }.sorted()
+            .map { ($0, try #require(text("docs/" + $0))) }
     }
 
     /// A path in backticks, from the repository's root or from `Sources`. Decisions and the changelog tell of
     /// their day, and may name what is gone.
     @Test("each file that a page names is there")
     func namedFiles() throws {
-        let docs = HouseRulesTests.root.appending(path: "docs")
-        let pages = try FileManager.default.contentsOfDirectory(atPath: docs.path)
-            .filter { $0.hasSuffix(".md") && $0 != "CHANGELOG.md" }.sorted()
         var count = 0
-        for page in pages {
-            let text = try String(contentsOf: docs.appending(path: page), encoding: .utf8)
+        for (page, text) in try HouseRulesTests.pages() {
             for match in text.matches(of: /`([\w.+\-]+(?:\/[\w.+\-]+)+\.(?:swift|py|sh|c|yaml))`/) {
                 let name = String(match.1)
                 count += 1
