@@ -33,8 +33,8 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(rest.map(\.subject) == ["1000 more in a minute, the last one: number 999"])
         let late = attempts.take(now: at(500_000))
         #expect(late.isEmpty)
-        let anew = attempts.note(attempt("192.0.2.7"), now: at(500_000))
-        #expect(anew != nil)
+        let again = attempts.note(attempt("192.0.2.7"), now: at(500_000))
+        #expect(again != nil)
     }
 
     @Test("are counted together where they come from too many addresses")

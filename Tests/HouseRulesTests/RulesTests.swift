@@ -180,7 +180,9 @@ import Testing
         for words in ["who" + "ever", "Which" + " see", "that" + " one", "an" + "ew"] {
             let comment = "let a = 1\n/// A \(words)."
             #expect(RulesTests.lines(.plainWords, "Sources/Edge/A.swift", comment) == [2])
-            #expect(RulesTests.lines(.plainWords, "Sources/Edge/A.swift", "let a = \"\(words)\"") == [])
+            let text = "let a = \"\(words)\""
+            #expect(RulesTests.lines(.plainWords, "Sources/Edge/A.swift", text) == [])
+            #expect(RulesTests.lines(.plainWords, "Tests/EdgeTests/A.swift", text) == [1])
         }
         let text = "// that oneself, an" + "ewer, the those\n"
         #expect(RulesTests.lines(.plainWords, "Tests/EdgeTests/A.swift", text) == [])

@@ -42,7 +42,7 @@ struct HandedOnTests {
     }
 
     @Test(
-        "is forgotten by an owner who loses the partition to another, or takes it anew",
+        "is forgotten by an owner who loses the partition to another, or takes it again",
         arguments: [true, false])
     func forgotten(isDropped: Bool) throws {
         takeAndLose(try project())

@@ -38,7 +38,7 @@ import Testing
         #expect(late.count == 1 && harness.core.effects.rows.isEmpty && harness.core.effects.said.isEmpty)
     }
 
-    @Test("tells whoever asks the owner of another epoch that the partition has moved")
+    @Test("tells a gateway that asks the owner of another epoch that the partition has moved")
     func formerEpoch() {
         let harness = LoopHarness()
         harness.serve()
@@ -261,7 +261,7 @@ import Testing
         #expect(harness.core.partitions[LoopHarness.partition] != nil)
     }
 
-    @Test("closes a partition once, however often it is told to give it up, and not one that it has anew")
+    @Test("closes a partition once, however often it is told to, and not a partition that it has again")
     func closingOnce() {
         let harness = LoopHarness()
         harness.serve()
@@ -327,7 +327,7 @@ import Testing
         harness.turn(.engine(.loaded(LoopHarness.stored(PartitionID(1)), Epoch(3), quotas: [:])))
         #expect(harness.core.partitions[PartitionID(1)] != nil)
         harness.turn(.order(.release(LoopHarness.partition)))
-        #expect(harness.core.quarantined.isEmpty, "whoever takes it next finds out anew")
+        #expect(harness.core.quarantined.isEmpty, "the next owner finds out again")
     }
 
     @Test("deletes rows slice by slice until none is left")

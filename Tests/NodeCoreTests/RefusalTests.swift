@@ -23,7 +23,7 @@ import Testing
         return (harness, row)
     }
 
-    @Test("keeps its machine, refuses new requests at once, and answers those of before when it goes on")
+    @Test("keeps its machine, refuses new requests at once, and answers the earlier ones when it goes on")
     func goingOn() {
         let (harness, row) = refused()
         let later = harness.turn(LoopHarness.registration(number: 2, deadline: deadline(harness)))

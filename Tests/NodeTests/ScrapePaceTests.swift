@@ -9,7 +9,7 @@ struct ScrapePaceTests {
         MonotonicTime(.seconds(1) + .milliseconds(milliseconds))
     }
 
-    @Test("is made at once for whoever asks first, and once for all who ask until it is made")
+    @Test("is made at once for the client that asks first, and once for all who ask until it is made")
     func together() {
         var pace = ScrapePace()
         #expect(pace.ask(now: at(0)) == .zero)

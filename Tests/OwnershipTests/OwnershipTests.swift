@@ -75,7 +75,7 @@ struct OwnershipTests {
         #expect(world.nodes.map(\.machine.session) == before)
     }
 
-    @Test("a sleeper is fenced, finds it out, and begins anew", arguments: UInt64(1)...20)
+    @Test("a sleeper is fenced, finds it out, and begins again", arguments: UInt64(1)...20)
     func sleeper(seed: UInt64) throws {
         let world = try world(seed)
         let former = world.nodes[1].machine.session
@@ -216,7 +216,7 @@ struct OwnershipTests {
 struct NodePlacementTests {
     private let all = (0..<256).map { PartitionID(UInt16($0)) }
 
-    @Test("whoever joins takes only its own, whoever leaves gives only its own")
+    @Test("a node that joins takes only its own, a node that leaves gives only its own")
     func minimalMovement() {
         var random = SeededGenerator(seed: 1)
         for count in 1...9 {

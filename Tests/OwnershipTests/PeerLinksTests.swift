@@ -113,7 +113,7 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(links.inability(routes: routes(1, nil), members: three, own: SessionID(1), now: at(0)) == nil)
         #expect(
             links.inability(routes: routes(1, 2), members: three, own: SessionID(1), now: at(9)) != nil,
-            "whoever owns some partitions needs another owner where there is one")
+            "a node that owns some partitions needs another owner where there is one")
     }
 
     @Test("leave a gateway unready where there is no shard, or no partition has an owner")

@@ -158,7 +158,7 @@ struct CutOffTests {
         #expect(isLive(devices[0], harness))
     }
 
-    @Test("what is said of them crosses a network, and is an empty push to nodes of before")
+    @Test("what is said of them crosses a network, and is an empty push to nodes of a former build")
     func wire() throws {
         let cut = StreamFrame.CutOff(
             epoch: Epoch(3), number: 9, position: Position(77), devices: DeviceSet(sorted: [1, 5]))

@@ -53,7 +53,7 @@ struct EndsTests {
         EndsTests.lawsHold(harness)
     }
 
-    @Test("a device without an address keeps nothing past the end of streams, whoever else waits")
+    @Test("a device without an address keeps nothing past the end of streams, though other devices wait")
     func streamsEndFirst() throws {
         let harness = PartitionHarness()
         let (pushed, _) = try EndsTests.device(harness, EndsTests.web)

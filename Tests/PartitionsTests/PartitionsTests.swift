@@ -171,7 +171,7 @@ struct PartitionTests {
             harness.takeEvents() == ["attached", "deleted", "m241"], "it waits since the new owner began")
     }
 
-    @Test("an event id of before the database lost its end acknowledges what was left, and nothing newer")
+    @Test("an event id from before the database lost its end acknowledges what was left, and nothing newer")
     func generations() throws {
         let harness = PartitionHarness()
         let home = Int(harness.home("news").rawValue)

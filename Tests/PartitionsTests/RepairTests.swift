@@ -86,7 +86,7 @@ struct RepairTests {
         }
     }
 
-    @Test("a wrong fingerprint on either side is counted anew", arguments: [true, false])
+    @Test("a wrong fingerprint on either side is counted again", arguments: [true, false])
     func wrongFingerprint(atDevices: Bool) throws {
         let (harness, devices) = try harness()
         let right = members(harness)

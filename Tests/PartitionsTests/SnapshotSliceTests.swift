@@ -111,7 +111,7 @@ struct SnapshotSliceTests {
         #expect(harness.partitions[0].snapshots.covering > .zero)
     }
 
-    @Test("one that could not be written is thrown away, and made anew after as much journal")
+    @Test("a snapshot that could not be written is thrown away, and made again after as much journal")
     func refused() throws {
         let harness = harness()
         harness.holdsSnapshots = true

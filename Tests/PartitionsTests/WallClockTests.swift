@@ -45,7 +45,7 @@ struct WallClockTests {
         #expect(harness.waitingCount(0, away.index.rawValue) == 0)
     }
 
-    @Test("for a minute does not keep those who come from what waits for them")
+    @Test("for a minute does not keep devices that come from what waits for them")
     func waiting() throws {
         let harness = PartitionHarness(count: 1)
         let (device, credential) = try #require(harness.register(in: 0))

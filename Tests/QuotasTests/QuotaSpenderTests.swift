@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(
-        "a grant counts once, whoever doubles it; one of a former owner, of another life or never asked for not at all"
+        "a grant counts once, also where the network doubles it; one of a former owner, of another life or never asked for not at all"
     )
     func once() throws {
         var spender = QuotaSpender(SpenderID(1))

@@ -184,7 +184,7 @@ struct GatewayStreamsTests {
         #expect(harness.sink.written == [10, 40, 50])
     }
 
-    @Test("after a frame that was lost its streams are told anew, and miss nothing")
+    @Test("after a frame that was lost its streams are told again, and miss nothing")
     func gaps() {
         let harness = StreamsHarness()
         harness.attached()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("An engine whose process has no descriptor left")
 struct DescriptorTests {
-    @Test("is refused, not broken, whoever has taken the last one", arguments: [EMFILE, ENFILE])
+    @Test("is refused, not broken, where any file has taken the last one", arguments: [EMFILE, ENFILE])
     func files(code: Int32) {
         errno = code
         #expect(Files.failure("cannot open x") == .refused("too many open files"))

@@ -106,7 +106,7 @@ struct LateRequestTests {
         return world
     }
 
-    @Test("to the owner of an earlier epoch is not done by the same process as owner anew")
+    @Test("to the owner of an earlier epoch is not done by the same process as a later owner")
     func formerEpoch() throws {
         #expect(try askTheFormer([]).violations.isEmpty)
         #expect(try askTheFormer(.ignoreEpochs).violations.contains { $0.guarantee == "deadlines-travel" })

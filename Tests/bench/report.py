@@ -61,7 +61,7 @@ def verdict(figure, unit, must, aim):
 
 INTRODUCTION = """# Benchmarks
 
-Made by `tools/bench` (which see); the raw figures are in [benchmarks/results.json](benchmarks/results.json).
+Made by `tools/bench`; the raw figures are in [benchmarks/results.json](benchmarks/results.json).
 Every server ran on loopback on the same machine as its load, one after the other in the same run, and was
 measured by the same client (`tidecast bench`, one thread, a process of its own). The key figure is **CPU-µs
 each**: user and system time of the server's processes (`/proc/PID/stat`) for each operation; it changes least

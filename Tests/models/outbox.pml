@@ -23,7 +23,7 @@
  *
  * Rules taken out by -D: PREDECESSOR (only the entry that follows the mark is applied), DURABLE_MARK (what is acknowledged is the
  * durable mark), OFFER_AFTER_DURABLE, ASK_MARKS (a new owner asks for the mark), PROOF (an answer waits for T's mark),
- * NEW_HISTORY (a lost end is noticed, and the pair begins anew from D's list), NEWER_LIFE (what a former owner of T has said is
+ * NEW_HISTORY (a lost end is noticed, and the pair begins again from D's list), NEWER_LIFE (what a former owner of T has said is
  * worth nothing once a newer one was heard), WRITER (a number goes with the life that wrote it; after a loss it names two else).
  */
 #define CHANGES 3          /* that clients ask for */

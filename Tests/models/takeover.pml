@@ -1,5 +1,5 @@
 /* Takeover (rule: checked-append, fence-before-take; decision 0014): node 0 owns a partition, the next owner takes it: node 1
- * after it has fenced node 0, or whoever comes first, node 0 with a new machine included, after node 0 has given the partition
+ * after it has fenced node 0, or as the first that comes, node 0 with a new machine included, after node 0 has given the partition
  * up alive. Node 0 may sleep anywhere and wake at any time.
  *
  * Node 0 is a machine and the journal's writer. The machine offers records, up to two that are not settled yet; the writer

@@ -57,6 +57,13 @@ class RulesTests(unittest.TestCase):
             self.assertEqual(lines_of("a.py", f'print("{word}")\n'), [])
         self.assertEqual(lines_of("a.py", "# a new one\n"), [])
 
+    def test_words_of_pages(self):
+        word = "an" + "ew"
+        self.assertEqual(lines_of("docs/a.md", f"It begins {word}.\n"), [1])
+        self.assertEqual(lines_of("docs/a.md", f"The word `{word}`.\n```\nbegins {word}\n```\n{word}\n"), [5])
+        self.assertEqual(lines_of("deploy/a.yaml", f"a: {word}\nb: 1  # made {word}\n"), [2])
+        self.assertEqual(lines_of("a.story", f"# begins {word}\n"), [1])
+
 
 class ReportTests(unittest.TestCase):
     """The counts of `swift test`."""

@@ -1,4 +1,4 @@
-# Whoever leaves in order and ends is suspected by nobody.
+# A node that leaves in order and ends is suspected by nobody.
 nodes 5
 run 5s
 changes

@@ -1,5 +1,5 @@
 # A node that stands still for a moment is suspected and contradicts; for longer than a suspicion, it is dead and comes back by
-# itself. Whoever slept blames nobody else.
+# itself. A node that slept blames nobody else.
 nodes 6
 run 5s
 changes
