@@ -14,6 +14,8 @@ FUNCTION_LENGTH_MAX = 70
 # docs/style.md bans these words.
 BANNED = re.compile(r"\b(whoever|that one|it was so|in so many words|anew|those who|of before|which see)\b",
                     re.IGNORECASE)
+# The parts of a decision, in their order. The first two are in each.
+DECISION_PARTS = ["Context", "Choice", "Consequences", "Measured", "Instead of"]
 # These pages have the words for a reason: the style names them, and the status is not mended yet.
 WITH_BANNED = ("docs/style.md", "docs/status.md")
 SNAKE_CASE = re.compile(r"_*[a-z][a-z0-9_]*")
@@ -44,7 +46,8 @@ def broken(path, text):
     if kind in ("page", "notes"):
         if path in WITH_BANNED:
             return []
-        return banned(prose(lines) if kind == "page" else notes(lines))
+        found = banned(prose(lines) if kind == "page" else notes(lines))
+        return found + (wrong_decision(path, lines) if path.startswith("docs/decisions/") else [])
     found = []
     if len(lines) > FILE_LENGTH_MAX:
         found.append((FILE_LENGTH_MAX + 1,
@@ -80,6 +83,21 @@ def prose(lines):
 def notes(lines):
     """(line, text) of each comment behind "#"."""
     return [(number, line[line.index("#"):]) for number, line in enumerate(lines, 1) if "#" in line]
+
+
+def wrong_decision(path, lines):
+    """What a decision has against its form: its title has its file's number, and its parts are those of all
+    decisions."""
+    number = os.path.basename(path)[:4]
+    parts = [(line, text[3:]) for line, text in enumerate(lines, 1) if text.startswith("## ")]
+    named = [name for _, name in parts]
+    found = []
+    if not re.match(rf"# {number}: \S", lines[0]):
+        found.append((1, f'the title of a decision begins with "# {number}: "'))
+    if named != [name for name in DECISION_PARTS if name in named] or named[:2] != DECISION_PARTS[:2]:
+        found.append((parts[0][0] if parts else 1,
+                      "a decision has " + ", ".join(DECISION_PARTS) + " in this order, and the first two"))
+    return found
 
 
 def python_parts(text):

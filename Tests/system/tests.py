@@ -65,6 +65,16 @@ class RulesTests(unittest.TestCase):
         self.assertEqual(lines_of("a.story", f"# begins {word}\n"), [1])
 
 
+    def test_decisions(self):
+        page = "# 0001: A\n\n## Context\n\n## Choice\n\n## Instead of\n"
+        self.assertEqual(lines_of("docs/decisions/0001-a.md", page), [])
+        for wrong, line in ((page.replace("0001:", "0001"), 1), (page.replace("0001", "0002"), 1),
+                            (page.replace("Instead of", "Not chosen"), 3),
+                            (page.replace("Choice", "Measured"), 3), (page + "## Measured\n", 3),
+                            ("# 0001: A\n", 1)):
+            self.assertEqual(lines_of("docs/decisions/0001-a.md", wrong), [line])
+
+
 class ReportTests(unittest.TestCase):
     """The counts of `swift test`."""
 
