@@ -1,7 +1,7 @@
 import Model
 
-/// Refused requests of operators, on one loop. The first of an address and a name is logged at once, and the
-/// next ones are counted, so that a client that tries without end fills neither the log nor the disk.
+/// Refused requests of operators, on one loop. The first refusal of an address and a name is logged at once,
+/// and the next ones are counted. So a client that tries without end fills neither the log nor the disk.
 public struct RefusedAttempts: Sendable {
     public struct Attempt: Hashable, Sendable {
         /// The name that the client gives.

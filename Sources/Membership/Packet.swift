@@ -4,8 +4,9 @@ import Model
 /// One packet: its sender, its purpose, and news.
 ///
 /// kind 1 · sender 8 · number 4 · for kinds that probe: target 8, and for `indirect` the target's address ·
-/// in a datagram its mark (`DatagramMark`) · then updates to the end, each with its kind and length in front,
-/// so that a version that does not know an update passes over it.
+/// in a datagram its mark (`DatagramMark`) · then updates to the end.
+///
+/// Each update has its kind and length in front, so a version that does not know an update passes over it.
 struct Packet: Sendable {
     enum Kind: Hashable, Sendable {
         /// Asks whether the session is there. Session 0 asks any process at the address.

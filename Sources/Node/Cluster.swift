@@ -28,7 +28,7 @@ struct GossipSettings {
 /// A node's part in its cluster: threads, sockets and timers around the core that decides.
 ///
 /// One thread runs the core. For each database there is a thread for the lease, a thread for takes and
-/// releases, and a thread that reads partitions, so that nothing else delays the renewal of the lease.
+/// releases, and a thread that reads partitions. So nothing else delays the renewal of the lease.
 // Safe: mutable state is touched on the event loop only, to which `tell` and the engines' answers hop; the
 // rest is constant, locked (`view`) or atomic (`hasEnded`).
 final class Cluster: @unchecked Sendable {

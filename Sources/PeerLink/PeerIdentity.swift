@@ -5,7 +5,7 @@ import Model
 ///
 /// Each end greets in version 1, whichever versions it speaks. The greeting names the lowest and the highest
 /// version of the end and the features that the end knows. Both then speak the highest common version with
-/// the common features, so an operator may update a cluster node by node, as long as every two nodes have a
+/// the common features. So an operator may update a cluster node by node, as long as every two nodes have a
 /// common version. A later version may add to the end of a greeting; the rest of a greeting never changes. A
 /// kind of frame or message that a former version lacks must go only to ends whose version has it.
 struct Dialect: Hashable, Sendable {

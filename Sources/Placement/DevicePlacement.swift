@@ -101,8 +101,8 @@ public struct DevicePlacement: Sendable {
     }
 
     /// The partition refused: it holds `devices` devices of the project, which is the offer's limit or more.
-    /// A refusal of an offer that is no longer the current one changes nothing, so that ten registrations
-    /// under way at once move on by one partition and not by ten.
+    /// A refusal of an offer that is no longer the current one changes nothing. So ten registrations that are
+    /// under way at once move on by one partition, not by ten.
     public mutating func full(_ refused: Offer, holding devices: UInt32) {
         guard refused == offer else { return }
         let lapOfPartition = min(

@@ -41,8 +41,9 @@ struct OriginQueue<Request> {
         var origin: String
     }
 
-    /// Lines that `next` looks at. A line that may not leave has a request under way or shares its origin
-    /// with one that has, so there are no more of them than places, but for origins that many projects use.
+    /// Lines that `next` looks at. A line that may not leave has a request under way, or shares its origin
+    /// with a line that has. So there are no more of them than places, except where many projects use one
+    /// origin.
     private static var looksMax: Int { 64 }
 
     let allMax: Int

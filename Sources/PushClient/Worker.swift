@@ -10,9 +10,9 @@ final class Worker {
     static let begunAtOnceMax = 32
     /// Transfers that are kept for later requests.
     static let keptTransfersMax = 64
-    /// How long the thread waits at most, in ms, while requests are under way. Up to libcurl 7.88 at least, a
-    /// stream's end is forgotten now and then where other requests wait for a stream of the connection; the
-    /// next call of `curl_multi_perform` finds it.
+    /// How long the thread waits at most, in ms, while requests are under way. libcurl (7.88 at least) now
+    /// and then forgets the end of a stream while other requests wait for a stream of the connection. The
+    /// next call of `curl_multi_perform` finds the end.
     static let workMilliseconds: UInt64 = 20
     /// How often, in ms, the thread looks for requests and answers that have taken too long.
     static let lookMilliseconds: UInt64 = 250

@@ -26,9 +26,12 @@ public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
 /// The quota that refused, its limit, and when to ask again.
 public struct QuotaRefusal: Hashable, Sendable {
     public var kind: QuotaKind
-    /// The limit in the unit in which it is set: sends a minute, other operations a second, unfinished
-    /// operations for `fanouts`, messages a minute or hour for the device limits, devices for `devices`,
-    /// registrations or subscription changes a minute or day for the address limits.
+    /// The limit in the unit in which it is set:
+    ///
+    /// - sends a minute, other operations a second;
+    /// - unfinished operations for `fanouts`, devices for `devices`;
+    /// - messages a minute or hour for the device limits;
+    /// - registrations or subscription changes a minute or day for the address limits.
     public var limit: UInt64
     /// The time until the bucket will hold enough, by refill alone.
     public var retryDelay: TimeSpan

@@ -10,8 +10,8 @@ import Model
 /// Clocks of two machines are not compared. A request says how much of its time was left when it was written.
 /// Its reader knows a moment on its own clock that was certainly before that: when it sent the last ping that
 /// was answered in front of the request. From that moment on the reader counts. A request that has lain in a
-/// socket, or in a process that slept, has that much less time left, however long it lay, and the reader
-/// drops it unread when none is left. That is the same as a loss on the way: the gateway asks again, or
+/// socket, or in a process that slept, has that much less time left, however long it lay. The reader drops a
+/// request without time left unread. That is the same as a loss on the way: the gateway asks again, or
 /// answers (rule: deadlines-travel).
 public struct Deadline: Hashable, Comparable, Sendable {
     public let time: MonotonicTime

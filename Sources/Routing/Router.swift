@@ -19,10 +19,10 @@ public enum RouterEffect: Sendable {
 
 /// Turns the operations of one gateway loop into requests of partitions, and their replies into outcomes.
 ///
-/// The router decides to which partition a request goes, splits an operation that concerns several partitions
-/// and joins their answers in the caller's order, and takes tokens from the project's buckets before it asks.
-/// It holds each operation to its deadline: a send whose fate is not known by then is `deadlineExceeded`,
-/// which no SDK repeats by itself, anything else `unavailable`, which is safe to repeat.
+/// The router decides to which partition a request goes, and takes tokens from the project's buckets before
+/// it asks. It splits an operation that concerns several partitions, and joins their answers in the caller's
+/// order. It holds each operation to its deadline: a send whose fate is not known by then is
+/// `deadlineExceeded`, which no SDK repeats by itself, anything else `unavailable`, which is safe to repeat.
 ///
 /// Confined to one loop. Random bits for new devices come from the generator that is handed in.
 public final class Router {

@@ -3,10 +3,10 @@ import Glibc
 import Journal
 import Model
 
-// Each snapshot is a file. The engine writes it aside part by part, syncs each part, renames the file, syncs
-// the folder, and only then names the file in a row, under the session that owns the partition. A file that
-// no row names does not count. An unfinished file goes with the partition's next snapshot, any other at the
-// next opening.
+// Each snapshot is a file. The engine writes the file aside part by part, syncs each part, renames the file
+// and syncs the folder. Only then it names the file in a row, under the session that owns the partition. A
+// file that no row names does not count. An unfinished file goes with the partition's next snapshot, any
+// other at the next opening.
 
 extension SQLiteEngine {
     /// "TDCSNAP1" and "TDCSNAP2", little endian. Files of the first kind hold one piece behind its length and

@@ -4,9 +4,9 @@ import Partitions
 import Placement
 import Routing
 
-/// One node's partitions in virtual time, by seed: commits that take a while, messages between partitions
-/// that are late, doubled, lost and out of order, streams that cannot take everything, and crashes of the
-/// whole node at any effect.
+/// One node's partitions in virtual time, by seed. Commits take a while; messages between partitions are
+/// late, doubled, lost and out of order. Streams cannot take everything, and the whole node crashes at any
+/// effect.
 ///
 /// Two runs of one seed are the same, event by event.
 public final class Simulation {

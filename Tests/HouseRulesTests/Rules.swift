@@ -69,7 +69,7 @@ extension Rule {
 
     static let all: [Rule] = [
         imports, ciphers, clocks, tasks, randomness, fileLength, lineLength, functionLength, unsafe, markers,
-        plainWords, testNames,
+        plainWords, testNames, sentences,
     ]
 
     static let imports = Rule(name: "imports of the core") { file in

@@ -42,6 +42,7 @@ import Testing
         "leftover markers": "// FIX" + "ME",
         "plain words in comments": "// Who" + "ever asks waits.",
         "names of tests": "@Test func promises() {}",
+        "length of a sentence in a comment": "//" + String(repeating: " so", count: 31),
     ]
 
     @Test("every rule is seen failing in every target of the core, and says where and what to do instead")
@@ -186,6 +187,22 @@ import Testing
         }
         let text = "// that oneself, an" + "ewer, the those\n"
         #expect(RulesTests.lines(.plainWords, "Tests/EdgeTests/A.swift", text) == [])
+    }
+
+    @Test("a sentence of a comment has thirty words; items, tables and code are no sentences")
+    func sentences() {
+        func lines(_ text: String) -> [Int] { RulesTests.lines(.sentences, "Sources/Edge/A.swift", text) }
+        let thirty = String(repeating: "six words that are not many ", count: 5)
+        #expect(lines("/// \(thirty).\n/// Another one.") == [])
+        #expect(lines("let a = 1\n/// \(thirty)\n/// more.") == [2])
+        #expect(lines("/// Short. \(thirty)\n/// more.") == [1])
+        #expect(lines("/// \(thirty)`a b c`, more.") == [1])
+        #expect(lines("/// \(thirty.dropFirst(4))`a b c`.") == [])
+        #expect(lines("/// \(thirty)\n///\n/// more") == [])
+        #expect(lines("/// \(thirty)\n/// - more") == [])
+        #expect(lines("///     \(thirty) 4 5\n/// | \(thirty) a |") == [])
+        #expect(lines("/// ```\n/// \(thirty) and\n/// ```") == [])
+        #expect(lines("let a = \"// \(thirty) and\"") == [])
     }
 
     @Test(

@@ -1,8 +1,8 @@
 import Model
 
-/// The auth token that an app gets for its installation: `tci.` and base64url of the FID (22 bytes), the part
-/// of the registration token behind the colon (22 bytes), the end (8 bytes, milliseconds), and 16 bytes of
-/// HMAC-SHA256 over all of these. Each node checks the token alone.
+/// The auth token that an app gets for its installation: `tci.` and base64url of four parts. These are the
+/// FID (22 bytes), the part of the registration token behind the colon (22), the end (8, in milliseconds),
+/// and 16 bytes of HMAC-SHA256 over the other three. Each node checks the token alone.
 ///
 /// Source: the Firebase Installations API; an SDK asks for another token an hour before the end.
 struct InstallationToken: Hashable {

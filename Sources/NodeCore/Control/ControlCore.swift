@@ -6,8 +6,8 @@ import Partitions
 import Routing
 
 /// Everything that a node decides for its part in the cluster: which nodes are there, which session owns
-/// what, what this node takes, gives up and fences, whether it is ready, and what its loops and the other
-/// nodes are told of all that.
+/// which partition, what this node takes, gives up and fences, and whether it is ready. The core also decides
+/// what the loops and the other nodes hear about all that.
 ///
 /// Events come in, effects go out; the core does no I/O. After each event the shell carries out `effects`, in
 /// their order.

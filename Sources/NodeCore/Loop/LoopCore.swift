@@ -53,10 +53,10 @@ public struct LoopOptions: Sendable {
 /// streams of the clients that are connected to it, and for the machines between them.
 ///
 /// Messages come in, effects go out; the core does no I/O (rule: one-core-in-two-worlds). It handles messages
-/// in turns: a turn handles all that have come and all that follow from them here, then lets each partition
-/// that had work close its record, and hands over the messages for each receiver in one piece. So a thousand
-/// requests that came with one wake-up share one record a partition, one hand-over to the engine, one wake-up
-/// of another loop and one frame to another process.
+/// in turns. A turn handles all messages that have come, and all that follow from them on this loop. Then it
+/// lets each partition that had work close its record, and hands over the messages for each receiver in one
+/// piece. So a thousand requests that came with one wake-up share one record a partition, one hand-over to
+/// the engine, one wake-up of another loop and one frame to another process.
 ///
 /// Between turns the shell may submit operations and attach streams. After each call the shell carries out
 /// `effects`, in their order, and makes sure that a turn follows.

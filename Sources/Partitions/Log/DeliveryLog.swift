@@ -9,7 +9,7 @@ import Model
 /// number of recent bytes.
 ///
 /// The log knows nothing of the device table. Each function that takes targets out tells its caller every
-/// device that left, and whether the entry had a collapse key, so that the caller can keep its counts of what
+/// device that left, and whether the entry had a collapse key. From that the caller keeps its counts of what
 /// waits.
 struct DeliveryLog: ~Copyable {
     /// Bytes of recent bodies that are kept in memory.

@@ -4,8 +4,9 @@ import Model
 ///
 /// Anybody can set a wall clock, to anything, and a machine that slept goes on with another time. So the wall
 /// clock is compared with the monotonic clock. Where the two have come apart by more than `leapMax` within an
-/// hour, the believed time goes on with the monotonic clock until the two agree again, or until another clock
-/// vouches for the new time. The believed time falls only where another clock vouches for an earlier time.
+/// hour, the believed time goes on with the monotonic clock. That ends when the two agree again, or when
+/// another clock vouches for the new time. The believed time falls only where another clock vouches for an
+/// earlier time.
 public struct TrustedClock: Sendable {
     public static let leapMax: TimeSpan = .seconds(3600)
 

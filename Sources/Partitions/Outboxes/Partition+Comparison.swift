@@ -4,8 +4,8 @@ import Model
 // partitions are in one database, all went back to one moment, at which they fitted together. Of several
 // databases one may lose its end alone: a receiver then lacks entries that its sender has forgotten long ago,
 // or has entries that its sender will never send. Neither notices, because the sender gives the numbers
-// again. So numbers mean something only within a generation, a frame says what is left of former generations,
-// and every two partitions of different databases are compared once in a new generation.
+// again. So numbers mean something only within a generation, and a frame says what is left of former
+// generations. Every two partitions of different databases are compared once in a new generation.
 
 /// Partitions that are still to be compared with this partition, and when it last asked some of them.
 struct Comparison {

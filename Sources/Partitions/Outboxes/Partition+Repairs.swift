@@ -1,8 +1,8 @@
 import Model
 
-// Where the two ends of a pair do not agree on the members of topics, the device partition tells the topic
-// partition again, slice by slice, because the device partition decides (rule: fingerprints-repair). A slice
-// replaces what T has in one step, so no send meets a set that is half empty.
+// The two ends of a pair may disagree on the members of topics. The device partition decides, so it tells the
+// topic partition again, slice by slice (rule: fingerprints-repair). A slice replaces what T has in one step,
+// so no send meets a set that is half empty.
 
 /// The repair of one pair: D tells T the pair's members again.
 struct Repair {

@@ -102,7 +102,8 @@ extension ClusterSimulation {
     }
 
     /// A machine whose clock stood still spends what it holds, and grants what it may grant, as if no time
-    /// had passed, until it hears that it has no lease any more. The meter allows that much, and no more.
+    /// had passed. That ends when it hears that it has no lease any more. The meter allows that much, and no
+    /// more.
     func forgiveQuotas(of process: SimulatedProcess) {
         let valid = options.ownership.lease + options.quotas.share + options.quotas.lease
         for project in projects {

@@ -81,8 +81,9 @@ final class SessionTransport: NSObject, Transport {
         let stream = SessionStream(streamSession, streamTasks)
         #if canImport(FoundationNetworking)
             // On Linux, a session that has connected for a request goes on waiting until it may write to the
-            // socket, which is always, and so takes a whole processor until the request has ended. A request
-            // on a connection that is there does not. So a short request makes the stream's connection.
+            // socket. It always may, so the session takes a whole processor until the request has ended. A
+            // request on a connection that is there does not. So a short request makes the stream's
+            // connection.
             stream.begin(
                 SessionTransport.opener(for: request),
                 .call { answer in

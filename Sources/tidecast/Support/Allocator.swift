@@ -35,7 +35,8 @@ enum Allocator {
     }
 
     /// Keeps the node. A sanitizer that looks for leaks at the end of the process must find what was lost
-    /// while the process ran, and not a node whose parts refer to each other and which nothing else holds.
+    /// while the process ran. It must not find a node whose parts refer to each other and which nothing else
+    /// holds.
     static func keepUntilTheEnd(_ node: Node) {
         #if TIDECAST_SANITIZE
             kept.withLock { $0 = node }
