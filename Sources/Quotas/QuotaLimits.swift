@@ -1,5 +1,6 @@
-/// What a project may do. The defaults are FCM's, where FCM states one (fcm-wire §4;
-/// rule: tokens-are-leased).
+/// What a project may do (rule: tokens-are-leased). The defaults are FCM's, where FCM states one.
+///
+/// Source: https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas and …/topic-messaging.
 public struct QuotaLimits: Hashable, Sendable {
     /// The largest limit for one device.
     public static let deviceCountMax: UInt32 = 1_000_000

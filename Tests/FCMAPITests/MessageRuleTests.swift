@@ -4,7 +4,8 @@ import Testing
 
 @testable import FCMAPI
 
-/// The rules of FCM's message schema (fcm-wire §3), each with fields that keep it and fields that break it.
+/// The rules of the schema of FCM's messages (revision: see `Schema`), each with fields that keep the rule
+/// and fields that break the rule.
 @Suite("The rules of a message")
 struct MessageRuleTests {
     let harness = APIHarness()

@@ -74,9 +74,9 @@ struct OneNode {
 
 @Suite("Leases of quotas") struct LeaseTests {
     @Test(
-        "fcm-wire row 46: 600,000 sends at once pass on a node of two loops, the next does not, then 10,000 a second"
+        "600,000 sends at once pass on a node of two loops, the next does not, then 10,000 a second"
     )
-    func row46() {
+    func sendsOfAMinute() {
         var node = OneNode(.standard)
         let start = node.now
         var sent: UInt64 = 0
@@ -111,9 +111,9 @@ struct OneNode {
     }
 
     @Test(
-        "fcm-wire row 47: subscription changes are counted in devices; 3,000 at once pass, whichever loops they come to"
+        "subscription changes are counted in devices; 3,000 at once pass, whichever loops they come to"
     )
-    func row47() {
+    func subscriptionChanges() {
         var node = OneNode(.standard)
         for batch in 0..<3 { expect(node.take(1_000, .subscriptionChanges, on: batch & 1).0 == 1_000) }
         let (admitted, refusal) = node.take(1_000, .subscriptionChanges, on: 1)

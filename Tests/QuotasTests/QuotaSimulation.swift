@@ -3,7 +3,7 @@ import Testing
 
 @testable import Quotas
 
-/// Fault rows 53 and 54, and G6: seeded runs of whole worlds, judged by a checker that sees admissions only.
+/// G6 (docs/guarantees.md): seeded runs of whole worlds, judged by a checker that sees admissions only.
 @Suite("Quotas in simulated worlds") struct QuotaSimulation {
     static func options(_ seed: UInt64) -> QuotaWorld.Options {
         var random = SeededGenerator(seed: seed)
