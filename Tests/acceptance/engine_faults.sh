@@ -5,33 +5,44 @@
 start_server
 [ "$(register_code)" = 200 ] || fail "registering"
 
-# While the database is locked the server waits or answers 503, and it goes on when the lock is gone.
-python3 - "$data" <<'PYTHON' &
-import sqlite3, sys, time
-other = sqlite3.connect(f"{sys.argv[1]}/tidecast.db", isolation_level=None, timeout=10)
+# While the database is locked, requests wait for the engine. Once the engine has refused a partition's records, the partition
+# answers 503 to new requests. Everything goes on when the lock is gone.
+python3 - "$data" "$work" <<'PYTHON' &
+import os, sqlite3, sys, time
+data, work = sys.argv[1:]
+other = sqlite3.connect(f"{data}/tidecast.db", isolation_level=None, timeout=10)
 other.execute("BEGIN IMMEDIATE")
-time.sleep(3)
+open(f"{work}/locked", "w").close()
+deadline = time.monotonic() + 60
+while not os.path.exists(f"{work}/unlock") and time.monotonic() < deadline:
+    time.sleep(0.02)
 other.execute("ROLLBACK")
 PYTHON
-children+=($!)
-sleep 0.7
-seen=
-for _ in $(seq 20); do
-  answer=$(register_code)
-  case $answer in
-    200) ;;
-    503) seen=yes; break ;;
-    *) fail "a locked database answered $answer" ;;
-  esac
+locker=$!
+children+=("$locker")
+while [ ! -e "$work/locked" ]; do
+  kill -0 "$locker" 2> /dev/null || fail "the database was not locked"
+  sleep 0.02
+done
+: > "$work/codes"
+requests=()
+# Each waits for its answer beside the others, because a request that the engine has not refused yet gets none.
+for _ in $(seq 150); do
+  if grep -q 503 "$work/codes"; then break; fi
+  register -o /dev/null -w '%{http_code}\n' >> "$work/codes" &
+  requests+=("$!")
   sleep 0.1
 done
-[ -n "$seen" ] || echo "the lock was waited for, nothing was refused"
-wait "${children[0]}" || true
+grep -q 503 "$work/codes" || fail "nothing was refused while the database was locked: $(sort "$work/codes" | uniq -c)"
+touch "$work/unlock"
+wait "$locker" || fail "the lock did not end in order"
 children=()
+for request in "${requests[@]}"; do wait "$request" || fail "a request got no answer"; done
+! grep -qvE '^(200|503)$' "$work/codes" || fail "a locked database answered $(sort "$work/codes" | uniq -c)"
 for _ in $(seq 100); do if [ "$(register_code)" = 200 ]; then break; fi; sleep 0.1; done
 [ "$(register_code)" = 200 ] || fail "it did not go on after the lock"
 kill -0 "$server" || fail "the server ended"
-echo "ok: a lock is waited for or refused, and it goes on after it"
+echo "ok: while the database is locked the server refuses, and it goes on after the lock: $(sort "$work/codes" | uniq -c | xargs)"
 
 # A second server refuses to start.
 code=0
