@@ -56,7 +56,7 @@ extension EngineRules {
             for entry in entries { try check(key: entry.key, value: entry.value) }
             guard table == .setting else { continue }
             guard !entries.contains(where: { $0.key == step.key }), !writes.removals(table).contains(step.key)
-            else { throw .refused("a change rests on a setting that it writes besides") }
+            else { throw .refused("a change must not write the setting that it compares") }
         }
     }
 }

@@ -81,8 +81,8 @@ public struct DatabaseIdentity: Hashable, Sendable {
         let place = "database \(share.number + 1) of \(share.count)"
         guard let found else {
             return
-                "what is named as \(place) of this cluster is not that database: it says nothing of itself;"
-                + " name the one that the cluster was made with"
+                "what is named as \(place) of this cluster is not that database: it has no identity of a"
+                + " cluster; name the database that this cluster was made with"
         }
         guard found.cluster == cluster else {
             return "what is named as \(place) of this cluster belongs to another cluster: name the one that"

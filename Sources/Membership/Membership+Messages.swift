@@ -51,22 +51,23 @@ extension Membership {
         /// The first rule that the options break; `nil` where they break none.
         public var mistake: String? {
             if [probeInterval, healingInterval, syncInterval].contains(.zero) {
-                return "what is done again and again takes some time"
+                return "`probeInterval`, `healingInterval` and `syncInterval` must be longer than zero"
             }
             if ackTimeout < .nanoseconds(2) || ackTimeout > probeInterval {
-                return "a probe is over, direct and through others, before the next one begins"
+                return "`ackTimeout` must be at least 2 ns, and at most `probeInterval`"
             }
             if suspicionMin < probeInterval || suspicionMin > suspicionMax {
-                return "a suspicion lasts for a probe at least, and shared no longer than alone"
+                return "`suspicionMin` must be at least `probeInterval`, and at most `suspicionMax`"
             }
-            if isolation < probeInterval * 2 { return "who is alone has missed two probes" }
+            if isolation < probeInterval * 2 { return "`isolation` must be at least two probe intervals" }
             if packetBytesMax < Options.packetBytesLeast || packetBytesMax > Membership.packetBytesMax {
-                return "a packet has room for what is said of one node, and is one datagram"
+                return
+                    "`packetBytesMax` must be \(Options.packetBytesLeast) to \(Membership.packetBytesMax)"
             }
-            if syncBytesMax < 8192 { return "a comparison has room for some nodes" }
-            if doubtsMin > doubtsMax { return "doubts grow" }
+            if syncBytesMax < 8192 { return "`syncBytesMax` must be at least 8,192" }
+            if doubtsMin > doubtsMax { return "`doubtsMin` must be at most `doubtsMax`" }
             let counts = [tellingsFactor, membersMax, factsMax, relaysMax, seedQuestionsMax]
-            return counts.contains { $0 < 1 } ? "one is the least of everything" : nil
+            return counts.contains { $0 < 1 } ? "each factor and each count must be at least 1" : nil
         }
 
         /// Enough for a node with a short name, address and info; the longest need more.

@@ -123,8 +123,7 @@ extension Administrator {
                     return try Administrator.add(next, &draft, now: now)
                 }, finish)
         }
-        // The key is made in vain where this node does not know the credential yet and its kind needs no such
-        // key.
+        // Where this node does not know the credential yet, its kind may turn out to need no such key.
         withNewKey(on: loop, finish) { loop, key in
             self.change(
                 on: loop, for: work,

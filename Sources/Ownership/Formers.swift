@@ -21,8 +21,8 @@ struct Formers {
         case leaseAfterTaking
     }
     private let lease: TimeSpan
-    /// Sessions that this node saw and that are gone now: each as long as it may still grant, or a row names
-    /// it as owner.
+    /// Sessions that this node saw and that are gone now. A session stays here while it may still grant, and
+    /// while a row names it as owner.
     private var gone: [SessionID: Former] = [:]
     /// For each partition that this node took: how long its heir waits, where it must.
     private var waits: [PartitionID: Wait] = [:]

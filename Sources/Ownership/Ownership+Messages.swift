@@ -35,13 +35,14 @@ extension Ownership {
 
         /// The first law of the options that does not hold; `nil` where all do.
         public var mistake: String? {
-            if pollInterval == .zero { return "two polls are some time apart" }
+            if pollInterval == .zero { return "`pollInterval` must be longer than zero" }
             // The next renewal makes up for one that is late or lost.
-            if lease < pollInterval * 2 { return "a lease is renewed twice in its time" }
-            if leasesAlone < 2 { return "who is not suspected has longer than who is" }
-            if followedFor < followingMax { return "what was read is kept until it is inherited" }
+            if lease < pollInterval * 2 { return "`lease` must be at least two poll intervals" }
+            if leasesAlone < 2 { return "`leasesAlone` must be at least 2" }
+            if followedFor < followingMax { return "`followedFor` must be at least `followingMax`" }
             let counts = [takesAtOnce, releasesAtOnce, followsAtOnce]
-            return counts.contains { $0 < 1 } ? "one is the least of everything" : nil
+            return counts.contains { $0 < 1 }
+                ? "`takesAtOnce`, `releasesAtOnce` and `followsAtOnce` must each be at least 1" : nil
         }
     }
 

@@ -43,17 +43,21 @@ public struct QuotaBounds: Hashable, Sendable {
 
     /// The first rule that the bounds break; `nil` where they break none.
     public var mistake: String? {
-        if lease == .zero || tick == .zero || leaseCover == .zero { return "a lease needs some time" }
-        if share < lease { return "a promise binds a successor for as long as a lease is valid" }
-        if leaseCover > lease { return "a lease is sized to no more than the time for which it is valid" }
-        if retryMin > retryMax { return "the earliest retry is before the latest" }
-        if patience > patienceWithoutShare { return "who has a share waits no longer than who has none" }
-        let counts = [accountCountMax, flightCountMax, projectCountMax, pendingCountMax]
-        if counts.contains(where: { $0 < 1 }) { return "one is the least of everything" }
-        if flightCountMax < pendingCountMax {
-            return "an owner answers as many requests as a spender has without an answer"
+        if lease == .zero || tick == .zero || leaseCover == .zero {
+            return "`lease`, `tick` and `leaseCover` must be longer than zero"
         }
-        if shareDivisor == 0 || leaseDivisor == 0 { return "nothing is divided by nothing" }
+        if share < lease { return "`share` must be at least `lease`" }
+        if leaseCover > lease { return "`leaseCover` must be at most `lease`" }
+        if retryMin > retryMax { return "`retryMin` must be at most `retryMax`" }
+        if patience > patienceWithoutShare { return "`patience` must be at most `patienceWithoutShare`" }
+        let counts = [accountCountMax, flightCountMax, projectCountMax, pendingCountMax]
+        if counts.contains(where: { $0 < 1 }) { return "each of the counts must be at least 1" }
+        if flightCountMax < pendingCountMax {
+            return "`flightCountMax` must be at least `pendingCountMax`"
+        }
+        if shareDivisor == 0 || leaseDivisor == 0 {
+            return "`shareDivisor` and `leaseDivisor` must be at least 1"
+        }
         return nil
     }
 }

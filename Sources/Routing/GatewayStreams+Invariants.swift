@@ -7,7 +7,7 @@ extension GatewayStreams {
     /// The first law that does not hold; `nil` where all do. `isWhole`: also those of every stream.
     public func brokenInvariant(isWhole: Bool) -> String? {
         if listeners.count != (outlivesOwners ? streams.count : 0) {
-            return "streams that outlive owners are not those that are there"
+            return "not every stream has its listener, or a listener has no stream"
         }
         guard isWhole else { return nil }
         if members.values.reduce(0, { $0 + $1.count }) != streams.count {
@@ -56,7 +56,7 @@ extension GatewayStreams {
 
     private var brokenInFrames: String? {
         for partition in numbers.keys where epochs[partition] == nil {
-            return "frames of partition \(partition.rawValue) are of no machine"
+            return "frames of partition \(partition.rawValue) come without a known epoch"
         }
         return nil
     }

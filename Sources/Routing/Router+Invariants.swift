@@ -27,14 +27,14 @@ extension Router {
     private var brokenInWaking: String? {
         if pending.count > options.requestsMax { return "more requests are under way than may be" }
         if pending.count > 0, deadlines.isEmpty { return "requests have no deadline" }
-        if !deadlines.isEmpty, wakeAt == nil { return "nobody is woken to end what is late" }
+        if !deadlines.isEmpty, wakeAt == nil { return "nobody is woken at the next deadline" }
         if zip(deadlines, deadlines.dropFirst()).contains(where: { $0.at > $1.at || $0.upTo >= $1.upTo }) {
             return "deadlines are out of order"
         }
         if options.isClustered, pending.count > 0, retryAt == nil { return "nobody is woken to ask again" }
         for (partition, waiting) in waitingRequests {
             if case .refusing = waiting.service, waiting.hasUnseen {
-                return "a refusal that is known is not told"
+                return "a request still waits in the queue of a partition that refuses"
             }
             guard let due = waiting.due else {
                 if waiting.isEmpty { continue }

@@ -90,7 +90,7 @@ import Testing
         #expect(sentence([all[1], all[0], all[2]]).contains("--engine names database 2 of 3"))
         #expect(sentence([all[0], all[0], all[2]]).contains("name the home of a cluster as"))
         let others = try engines(3)
-        #expect(sentence([all[0], all[1], others[2]]).contains("says nothing of itself"))
+        #expect(sentence([all[0], all[1], others[2]]).contains("has no identity of a cluster"))
         _ = try settle(others)
         #expect(sentence([all[0], all[1], others[2]]).contains("belongs to another cluster"))
         #expect(try others[2].partitions().count == 2)

@@ -50,7 +50,7 @@ import Testing
         let share = try #require(EngineShare(number: 1, of: 3))
         let identity = DatabaseIdentity(cluster: [1], share: share)
         #expect(identity.mistake(in: identity) == nil)
-        #expect(identity.mistake(in: nil)?.contains("name the one that the cluster was made with") == true)
+        #expect(identity.mistake(in: nil)?.contains("name the database that this cluster was made") == true)
         let foreign = DatabaseIdentity(cluster: [2], share: share)
         #expect(identity.mistake(in: foreign)?.contains("belongs to another cluster") == true)
         let third = try #require(EngineShare(number: 2, of: 3))

@@ -212,7 +212,7 @@ private struct Two {
         var options = PostgresEngine.Options()
         options.identity = two.identity
         let empty = PostgresEngine(lazily: try Server.shared().makeDatabase(), options: options)
-        #expect(sentence { _ = try empty.partitions() }.contains("says nothing of itself"))
+        #expect(sentence { _ = try empty.partitions() }.contains("has no identity of a cluster"))
     }
 
     /// An engine must not write to a database that may lack records which the cluster knew at its last look.

@@ -94,8 +94,8 @@ struct GatewayLawTests {
                     repeating: line.operations[0], count: RouterBounds().quotaWaitersMax + 1)
             }
         }
-        try isSeen("nobody is woken to end what is late") { $0.wakeAt = nil }
-        try isSeen("a refusal that is known is not told") { router in
+        try isSeen("nobody is woken at the next deadline") { $0.wakeAt = nil }
+        try isSeen("a request still waits in the queue of a partition that refuses") { router in
             for partition in router.waitingRequests.keys {
                 router.waitingRequests[partition]?.service = .refusing(.moved)
                 router.waitingRequests[partition]?.add(1, isRepeated: false)
@@ -151,7 +151,7 @@ struct GatewayLawTests {
             let broken = streams.brokenInvariant(isWhole: true)
             #expect(broken == law)
         }
-        isSeen("streams that outlive owners are not those that are there") { $0.listeners = [:] }
+        isSeen("not every stream has its listener, or a listener has no stream") { $0.listeners = [:] }
         isSeen("stream 1 would not outlive an owner") { streams in
             streams.listeners[9] = streams.listeners.removeValue(forKey: 1)
         }
@@ -162,7 +162,7 @@ struct GatewayLawTests {
         }
         isSeen("pushes find stream 1, which is behind") { $0.streams[1]?.pace = .full }
         isSeen("pushes for another device find stream 1") { $0.streams[1]?.device = DeviceIndex(4) }
-        isSeen("frames of partition 0 are of no machine") { $0.epochs = [:] }
+        isSeen("frames of partition 0 come without a known epoch") { $0.epochs = [:] }
         isSeen("stream 9 has a number that was not given") { streams in
             streams.streams[9] = streams.streams.removeValue(forKey: 1)
             streams.listeners[9] = streams.listeners.removeValue(forKey: 1)

@@ -61,7 +61,7 @@ def wrongly_named(folder, one, home, other, third):
     cases = [
         ("forgotten", (home,), "spread over 2 databases, and 1 is named"),
         ("swapped", (other, home), "--engine names database 2 of 2"),
-        ("foreign", (home, third), "says nothing of itself"),
+        ("foreign", (home, third), "has no identity of a cluster"),
         ("surplus", (home, other, third), "spread over 2 databases, and 3 are named"),
         ("twice", (home, home), "name the home of a cluster as database"),
     ]

@@ -341,8 +341,8 @@ public final class ControlCore {
         }
     }
 
-    /// A node is ready where its leases and partitions do not speak against it, and its links let it serve
-    /// something.
+    /// A node is ready where `standing` gives no reason against it, and where its links let it serve a
+    /// request.
     private func tellReadiness() {
         let inability = links.inability(routes: routes, members: members, own: session, now: now)
         if let standing {

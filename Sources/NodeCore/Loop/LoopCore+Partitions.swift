@@ -312,7 +312,7 @@ extension LoopCore {
         inherited[id] = nil
         quarantined[id] = nil
         loading[id] = nil
-        // A lost machine's buckets that no spender has asked for go on as they came.
+        // The partition has no machine: tokens that came with it and are not opened go to the heir.
         guard let partition = partitions[id] else { return close(id, left: takeBuckets(of: id)) }
         partition.mayPush = false
         leaving.insert(id)

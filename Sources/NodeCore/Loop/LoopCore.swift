@@ -25,8 +25,8 @@ public struct LoopOptions: Sendable {
     public var quotas = QuotaBounds()
     public var deviceLimiter = DeviceLimiter()
     public var pushes = PushBounds()
-    /// On a node of its own: the tokens that its former process left in the buckets, and when this
-    /// processID began.
+    /// On a node of its own: the tokens that its former process left in the buckets, and when this process
+    /// began.
     public var formerQuotas = FormerQuotas()
     public var started = MonotonicTime.zero
     #if DEBUG

@@ -26,13 +26,15 @@ public struct DeliveryLimits: Hashable, Sendable {
 
     /// The rule that these limits break; `nil` where they break none.
     public var mistake: String? {
-        if waitingMax < 1 || collapsibleMax < 1 || passDepth < 1 { return "one is the least of everything" }
+        if waitingMax < 1 || collapsibleMax < 1 || passDepth < 1 {
+            return "`waitingMax`, `collapsibleMax` and `passDepth` must each be at least 1"
+        }
         // Otherwise a listening device would lose messages before they can pass as delivered.
         if Int(waitingMax) + Int(passDepth) > Int(waitingHardMax) {
-            return "what a listening device has been handed passes before it is dropped"
+            return "`waitingMax` + `passDepth` must be at most `waitingHardMax`"
         }
         if !(1...DeliveryLimits.topicsStoredMax).contains(topicsPerDeviceMax) {
-            return "a snapshot has room for a device's topics"
+            return "`topicsPerDeviceMax` must be 1 to \(DeliveryLimits.topicsStoredMax)"
         }
         return nil
     }
@@ -137,8 +139,10 @@ public struct PartitionOptions: Sendable {
             snapshotSliceBytes, snapshotPartBytes, sweptDayMax, sweptShare, pushesAtOnce, pushLooksAtOnce,
             momentaryMax, momentaryBytesMax, pushAttemptsMax, listedAtOnce,
         ]
-        if counts.contains(where: { $0 < 1 }) { return "one is the least of everything" }
-        if outboxRetry == .zero || deviceDaysMax == 0 { return "what is done again takes some time" }
+        if counts.contains(where: { $0 < 1 }) { return "each of the bounds must be at least 1" }
+        if outboxRetry == .zero || deviceDaysMax == 0 {
+            return "`outboxRetry` and `deviceDaysMax` must be longer than zero"
+        }
         return delivery.mistake
     }
 }

@@ -28,10 +28,10 @@ extension Partition {
     func onOffered(_ frame: OutboxFrame, _ turn: inout Turn) {
         let mark = state.marks[frame.from]
         if let mark, mark.history != frame.history {
-            // The sender has another history: nothing of it can be placed against this mark.
+            // The sender has another history, and numbers of two histories cannot be compared.
             return
         }
-        // The sender said this before it lost its end, and does not know it any more.
+        // The sender made this frame before its journal lost its end, and no longer knows the entries.
         guard frame.generation >= mark?.generation ?? 0 else { return }
         var number = mark?.number ?? .zero
         var applied = false
