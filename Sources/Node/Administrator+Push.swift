@@ -53,8 +53,8 @@ extension Administrator {
 
     private static func status(of project: Project, _ contents: Catalog.Contents) -> HTTPResponse {
         PushView.status(
-            project, contents.directory.webPush[project.number], contents.apns[project.number],
-            contents.relays[project.number])
+            of: project, web: contents.directory.webPush[project.number],
+            apns: contents.apns[project.number], relay: contents.relays[project.number])
     }
 
     private static func switchOff(

@@ -219,7 +219,7 @@ public struct Checkers {
     func notLate() -> [Violation] {
         let sends = Dictionary(history.sends.map { ($0.message, $0) }) { first, _ in first }
         var found: [Violation] = []
-        func check(_ delivery: History.Delivery, _ end: MonotonicTime?, _ way: String) {
+        func check(_ delivery: History.Delivery, by end: MonotonicTime?, way: String) {
             guard let end, delivery.at > end + rules.underWay else { return }
             found.append(
                 Violation(
@@ -233,10 +233,10 @@ public struct Checkers {
             if rules.isPushed(delivery.device), let stream = end {
                 end = send?.pushExpires.map { max($0, stream) }
             }
-            check(delivery, end, "")
+            check(delivery, by: end, way: "")
         }
         for push in history.pushes {
-            check(push, sends[push.message]?.pushExpires, " at its push service")
+            check(push, by: sends[push.message]?.pushExpires, way: " at its push service")
         }
         return found
     }

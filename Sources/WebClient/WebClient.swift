@@ -9,7 +9,7 @@ public struct WebFile: Sendable {
     /// (RFC 9110, 8.8.3).
     public let tag: String
 
-    init(_ body: [UInt8], _ type: String, _ others: [(name: String, value: String)] = []) {
+    init(_ body: [UInt8], _ type: String, fields others: [(name: String, value: String)] = []) {
         self.body = body
         let hash = body.withUnsafeBytes { XXH3_64bits($0.baseAddress, $0.count) }
         let digits = String(hash, radix: 16)
@@ -60,11 +60,11 @@ public enum WebClient {
 
     /// By path. The path of the client has the version of the client's interface.
     private static let client = [
-        "/client/v1/messaging.js": WebFile(PackageResources.messaging_js, script, forAll),
-        "/client/v1/messaging-sw.js": WebFile(PackageResources.messaging_sw_js, script, forAll),
+        "/client/v1/messaging.js": WebFile(PackageResources.messaging_js, script, fields: forAll),
+        "/client/v1/messaging-sw.js": WebFile(PackageResources.messaging_sw_js, script, fields: forAll),
     ]
     private static let demo = [
-        "/": WebFile(PackageResources.demo_html, "text/html; charset=utf-8", forPage),
+        "/": WebFile(PackageResources.demo_html, "text/html; charset=utf-8", fields: forPage),
         "/client/demo.js": WebFile(PackageResources.demo_js, script),
         "/client/demo.css": WebFile(PackageResources.demo_css, "text/css; charset=utf-8"),
     ]

@@ -68,7 +68,8 @@ struct APNsBench {
             while sent - before < count {
                 // A batch at a time, as a node's loops submit.
                 let batch = min(256, count - (sent - before))
-                client.submit((sent..<sent + batch).map { request($0, pool, authorization, body) })
+                client.submit(
+                    (sent..<sent + batch).map { request($0, over: pool, by: authorization, body: body) })
                 sent += batch
                 while sent - counted.seen.withLock({ $0.all }) > 1_024 { usleep(200) }
             }
@@ -83,7 +84,7 @@ struct APNsBench {
     }
 
     static func request(
-        _ number: Int, _ pool: APNsPool, _ authorization: String, _ body: [UInt8]
+        _ number: Int, over pool: APNsPool, by authorization: String, body: [UInt8]
     ) -> APNsRequest {
         let digits = String(number, radix: 16)
         let token = String(repeating: "0", count: 64 - digits.count) + digits

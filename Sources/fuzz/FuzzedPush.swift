@@ -60,11 +60,11 @@ enum FuzzedPush {
             }
         }
         _ = APNsAnswer.reason(ofGoAway: body)
-        token(status, retryAfter, body)
+        token(status, retryAfter: retryAfter, body: body)
     }
 
     /// The answer of an account's token host. A token must be fit for a header field.
-    private static func token(_ status: Int, _ retryAfter: String, _ body: [UInt8]) {
+    private static func token(_ status: Int, retryAfter: String, body: [UInt8]) {
         switch AccessTokenAnswer(status: status, body: body, retryAfter: retryAfter, now: now) {
         case .token(let text, let seconds):
             precondition((1...2048).contains(text.utf8.count) && seconds > 0)

@@ -165,7 +165,7 @@ private enum TestPEM {
         #expect(account.tokenURI == "https://oauth2.googleapis.com/token")
         #expect(wanted.change?.subject.contains("PRIVATE") == false)
         let settings = RelaySettings(account: account, created: harness.now)
-        let shown = PushView.status(harness.project, nil, nil, settings).body
+        let shown = PushView.status(of: harness.project, web: nil, apns: nil, relay: settings).body
         #expect(!String(decoding: shown, as: UTF8.self).contains("PRIVATE"))
         let fcm = object(shown)["fcm"] as? [String: Any]
         #expect(fcm?["clientEmail"] as? String == account.clientEmail)

@@ -69,7 +69,7 @@ extension Rule {
 
     static let all: [Rule] = [
         imports, ciphers, clocks, tasks, randomness, fileLength, lineLength, functionLength, unsafe, markers,
-        plainWords, testNames, sentences,
+        plainWords, testNames, sentences, labels,
     ]
 
     static let imports = Rule(name: "imports of the core") { file in
@@ -230,7 +230,8 @@ extension Rule {
             }
             if readsTexts, line != file.code[index] { text = line }
             guard !text.isEmpty else { return [] }
-            return words.filter { text.lowercased().containsWord($0) }.map {
+            let lowercased = text.lowercased()
+            return words.filter { lowercased.contains($0) && lowercased.containsWord($0) }.map {
                 (index, "\"\($0)\" is banned by docs/style.md: name the actor or the thing instead")
             }
         }

@@ -42,6 +42,8 @@ import Testing
         "leftover markers": "// FIX" + "ME",
         "plain words in comments": "// Who" + "ever asks waits.",
         "names of tests": "@Test func promises() {}",
+        "no function has more than two parameters without a label":
+            "func a(_ b: Int, _ c: Int, _ d: Int) {}",
         "length of a sentence in a comment": "//" + String(repeating: " so", count: 31),
     ]
 
@@ -187,6 +189,16 @@ import Testing
         }
         let text = "// that oneself, an" + "ewer, the those\n"
         #expect(RulesTests.lines(.plainWords, "Tests/EdgeTests/A.swift", text) == [])
+    }
+
+    @Test("of a function's parameters two may be without a label, wherever its lines are broken")
+    func labels() {
+        func lines(_ text: String) -> [Int] { RulesTests.lines(.labels, "Sources/Edge/A.swift", text) }
+        #expect(lines("func a(_ b: Int, _ c: [Int: Int], d: Int) {}") == [])
+        #expect(lines("func a(_ b: (Int, _: Int, Int), _ c: (_ e: Int, _ f: Int) -> Void) {}") == [])
+        #expect(lines("let x = 1\ninit(\n_ b: Int, at c: Int, _ d: Int = f(1, 2),\n    _ e: Int) {}") == [2])
+        #expect(lines("func a<B: C>(_ b: B, _ c: [Int], _ d: @Sendable () -> Void) {}") == [1])
+        #expect(lines("func a(_ b: Int) { c(1, 2, 3) }\nfunc d(_ e: Int, _ f: Int) {}") == [])
     }
 
     @Test("a sentence of a comment has thirty words; items, tables and code are no sentences")

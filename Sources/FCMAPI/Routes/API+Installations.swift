@@ -39,7 +39,7 @@ extension API {
 
     func write(
         _ device: DeviceState, _ transports: [StoredTransport], pushes: [PushHistory], shown: String,
-        _ project: Project, out: inout JSONWriter
+        project: Project, out: inout JSONWriter
     ) {
         out.field("name", "projects/\(project.id)/registrations/\(shown)")
         out.field("platform", API.platform(transports.map(\.transport.kind)))

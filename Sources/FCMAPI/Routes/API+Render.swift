@@ -38,7 +38,7 @@ extension API {
         case (.done, .upsert(let token)), (.device, .upsert(let token)): return upserted(token, form)
         case (.device(let device, let transports, let pushes), .device(let shown)):
             return API.object {
-                write(device, transports, pushes: pushes, shown: shown, form.project, out: &$0)
+                write(device, transports, pushes: pushes, shown: shown, project: form.project, out: &$0)
             }
         case (.done, .refusedSend(let answer)): return answer.response
         case (.done, .send):

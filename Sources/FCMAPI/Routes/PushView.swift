@@ -60,7 +60,7 @@ public enum PushView {
 
     /// The three services of a project.
     public static func status(
-        _ project: Project, _ push: WebPushProject?, _ apns: APNsSettings?, _ relay: RelaySettings?
+        of project: Project, web push: WebPushProject?, apns: APNsSettings?, relay: RelaySettings?
     ) -> HTTPResponse {
         APIAnswer.object([
             ("project", .text(project.id)), ("web", .object(web(push))), ("apns", .object(fields(apns))),

@@ -18,7 +18,7 @@ extension DeliveryLog {
 
     /// Takes out of the log what ended in the minutes that are wholly over at `now`: whole entries, and of a
     /// message with several ends those devices for which no way is left.
-    mutating func expire(_ now: WallTime, _ addresses: AddressTable, _ departure: Departure) {
+    mutating func expire(_ now: WallTime, _ addresses: AddressTable, telling departure: Departure) {
         let minute = now.milliseconds / 60_000
         for due in expiring.keys.filter({ $0 < minute }).sorted() {
             let positions = expiring[due]?.positions ?? []
@@ -27,7 +27,7 @@ extension DeliveryLog {
                 guard let (block, place) = find(position),
                     block.entries[place].ends.next.milliseconds / 60_000 == due
                 else { continue }
-                end(block, place, before: minute, addresses, departure)
+                end(place, of: block, before: minute, addresses, telling: departure)
             }
         }
         earliest = expiring.keys.min()
@@ -35,8 +35,8 @@ extension DeliveryLog {
 
     /// Takes the targets out of an entry that is filed nowhere, and files the rest.
     private mutating func end(
-        _ block: LogBlock, _ place: Int, before minute: Int64, _ addresses: AddressTable,
-        _ departure: Departure
+        _ place: Int, of block: LogBlock, before minute: Int64, _ addresses: AddressTable,
+        telling departure: Departure
     ) {
         let entry = block.entries[place]
         func lasts(_ end: WallTime) -> Bool { end.milliseconds / 60_000 >= minute }

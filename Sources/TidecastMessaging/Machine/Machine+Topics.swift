@@ -87,7 +87,7 @@ extension Machine {
         }
     }
 
-    mutating func changeAnswered(_ number: UInt64, _ topic: String, _ answer: Answer, now: Duration) {
+    mutating func changeAnswered(_ number: UInt64, topic: String, with answer: Answer, now: Duration) {
         guard let sent = underWay[topic], sent.number == number else { return }
         underWay[topic] = nil
         // A later call of the app goes out next; it has taken the place of the former wish.

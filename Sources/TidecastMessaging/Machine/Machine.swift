@@ -130,7 +130,7 @@ struct Machine {
         switch pending.call {
         case .register: registered(answer, now: now)
         case .unregister: unregistered(answer)
-        case .change(_, let topic, _): changeAnswered(number, topic, answer, now: now)
+        case .change(_, let topic, _): changeAnswered(number, topic: topic, with: answer, now: now)
         case .list(_, let page): listed(page, answer, now: now)
         case .acknowledge(_, let event): acknowledged(event, answer, now: now)
         case .authToken(let device): authorized(device, answer, now: now)
