@@ -48,3 +48,28 @@ public struct TopicName: Hashable, Sendable, CustomStringConvertible {
         }
     }
 }
+
+/// The order of the names' bytes. Clients choose the names, and a device may have 2,000 of 900 bytes that
+/// begin alike. With one byte at a time a sort of such names holds its loop for 20 ms, so eight bytes are
+/// compared at once.
+extension TopicName: Comparable {
+    public static func < (left: TopicName, right: TopicName) -> Bool {
+        left.utf8.withUnsafeBytes { one in
+            right.utf8.withUnsafeBytes { other in
+                let count = min(one.count, other.count)
+                var at = 0
+                while at + 8 <= count {
+                    let first = one.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+                    let second = other.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+                    if first != second { return first.bigEndian < second.bigEndian }
+                    at += 8
+                }
+                while at < count {
+                    if one[at] != other[at] { return one[at] < other[at] }
+                    at += 1
+                }
+                return one.count < other.count
+            }
+        }
+    }
+}

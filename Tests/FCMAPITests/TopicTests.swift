@@ -102,6 +102,25 @@ struct TopicTests {
     }
 
     @Test(
+        "a page does not cost a sort of all of the device's names", arguments: [1, 7, 100])
+    func comparisons(size: Int) {
+        var random = SeededGenerator(seed: 4)
+        let names = (0..<2000).map { String(repeating: "a", count: 890) + "\($0)" }.shuffled(using: &random)
+        for order in [names, names.sorted(), names.sorted().reversed()] {
+            let list = order.map { Subscription(topic: TopicName(checked: Array($0.utf8)), since: Day(1)) }
+            var comparisons = 0
+            let page = SubscriptionPage(of: list, size: size, after: Array("a".utf8)) {
+                comparisons += 1
+                return $0 < $1
+            }
+            #expect(page.shown.map(\.topic.description) == Array(names.sorted().prefix(size)))
+            #expect(!page.isLast)
+            // An order in which each name comes before those so far is the worst.
+            #expect(comparisons < 2000 * (order == names ? 8 : 20))
+        }
+    }
+
+    @Test(
         "a page's size or token that is none is refused",
         arguments: [
             "pageSize=-1", "pageSize=x", "pageToken=%21", "page_token=A",

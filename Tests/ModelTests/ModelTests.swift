@@ -125,6 +125,19 @@ struct TextTests {
             #expect(TopicName(name) == nil, "\(name)")
         }
     }
+
+    @Test("of topics are ordered by their bytes, a name before those that go on behind it")
+    func topicOrder() {
+        let long = String(repeating: "a", count: 300)
+        let names = ["a", "B", "b", "aa", "a~", "a-", "~", "%", long, long + "b", long + "a", "-", "0"]
+            .map { TopicName(checked: Array($0.utf8)) }
+        for left in names {
+            for right in names {
+                #expect((left < right) == left.utf8.lexicographicallyPrecedes(right.utf8), "\(left) \(right)")
+            }
+        }
+        #expect(!(TopicName(checked: []) < TopicName(checked: [])))
+    }
 }
 
 @Suite("Sets of partitions")

@@ -183,33 +183,25 @@ extension API {
             }
             return API.object { write(device, topic, since: found.since, project: form.project, out: &$0) }
         case .topicList(let device, let size, let after):
-            return page(
-                list.filter { after.isEmpty || after.lexicographicallyPrecedes($0.topic.utf8) }, size,
-                device: device,
-                project: form.project)
+            return show(
+                SubscriptionPage(of: list, size: size, after: after), device: device, project: form.project)
         default:
             let details = if case .info(details: true) = form.kind { true } else { false }
             return API.object { writeInfo(details ? list : [], form.project, kinds: kinds, out: &$0) }
         }
     }
 
-    /// A page in the order of names. So the next page begins behind the last name of this one, even where
-    /// subscriptions come and go in between.
-    private func page(
-        _ rest: [Subscription], _ size: Int, device: String, project: Project
-    ) -> HTTPResponse {
-        let sorted = rest.sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
-        let page = sorted.prefix(size)
-        return API.object { out in
+    private func show(_ page: SubscriptionPage, device: String, project: Project) -> HTTPResponse {
+        API.object { out in
             out.key("topicSubscriptions")
             out.beginArray()
-            for subscription in page {
+            for subscription in page.shown {
                 out.beginObject()
                 write(device, subscription.topic, since: subscription.since, project: project, out: &out)
                 out.endObject()
             }
             out.endArray()
-            let last = page.count < sorted.count ? page.last?.topic.utf8 : nil
+            let last = page.isLast ? nil : page.shown.last?.topic.utf8
             out.field("nextPageToken", last.map { Base64URL.encode($0) } ?? [])
         }
     }

@@ -65,7 +65,7 @@ extension PartitionState {
         // items must come in one order, whatever order the device table has.
         let left = (0..<page.topics[place].count).map { page.topics[place][$0].topic }
             .map { (number: $0, topic: names.name($0)) }
-            .sorted { $0.topic.utf8.lexicographicallyPrecedes($1.topic.utf8) }
+            .sorted { $0.topic < $1.topic }
         for (number, topic) in left {
             let home = home(of: topic, in: project)
             note([index], of: topic, in: project, at: home)
