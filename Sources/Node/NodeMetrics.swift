@@ -279,7 +279,7 @@ final class NodeMetrics: Sendable {
     func watch(_ clients: ClientLimits) {
         let counts: [(what: String, read: @Sendable () -> Int)] = [
             ("registrations", { clients.registrationsRefused }), ("changes", { clients.changesRefused }),
-            ("assertions", { clients.assertionsRefused }),
+            ("calls", { clients.callsRefused }), ("assertions", { clients.assertionsRefused }),
         ]
         for (what, read) in counts {
             registry.counter(

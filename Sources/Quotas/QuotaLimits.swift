@@ -61,7 +61,7 @@ public struct QuotaLimits: Hashable, Sendable {
         case .subscriptionChanges: subscriptionChanges
         case .registrations: registrations
         case .fanouts, .deviceMinute, .deviceHour, .addressMinute, .addressDay, .devices,
-            .addressChangesMinute, .addressChangesDay:
+            .addressChangesMinute, .addressChangesDay, .addressCallsMinute:
             nil
         }
     }

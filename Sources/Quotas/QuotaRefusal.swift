@@ -21,6 +21,8 @@ public enum QuotaKind: UInt8, CaseIterable, Hashable, Sendable {
     /// Subscriptions that devices make or end from one address, in a minute and in a day. Only the node that
     /// refuses knows the count.
     case addressChangesMinute, addressChangesDay
+    /// Other requests of devices from one address, in a minute. Only the node that refuses knows the count.
+    case addressCallsMinute
 }
 
 /// The quota that refused, its limit, and when to ask again.
@@ -31,7 +33,7 @@ public struct QuotaRefusal: Hashable, Sendable {
     /// - sends a minute, other operations a second;
     /// - unfinished operations for `fanouts`, devices for `devices`;
     /// - messages a minute or hour for the device limits;
-    /// - registrations or subscription changes a minute or day for the address limits.
+    /// - registrations, subscription changes or other calls a minute or day for the address limits.
     public var limit: UInt64
     /// The time until the bucket will hold enough, by refill alone.
     public var retryDelay: TimeSpan

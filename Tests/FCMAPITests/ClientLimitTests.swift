@@ -19,13 +19,13 @@ struct ClientLimitTests {
     }
 
     private func ask(
-        _ harness: APIHarness, _ path: String, _ body: String = "{}", from client: String?,
-        _ headers: [(String, String)] = []
+        _ harness: APIHarness, _ path: String, _ body: String = "{}", method: HTTPMethod = .post,
+        from client: String?, _ headers: [(String, String)] = []
     ) -> HTTPResponse? {
         var fields = HTTPFields()
         for (name, value) in headers { fields.append(name: name.utf8, value: value.utf8) }
         let request = HTTPRequest(
-            method: .post, target: Array(path.utf8), fields: fields, body: Array(body.utf8),
+            method: method, target: Array(path.utf8), fields: fields, body: Array(body.utf8),
             client: client.flatMap(address))
         let action = harness.api.route(
             request, isAdmin: false, now: harness.now, id: MessageID(time: 1, random: 2))
@@ -87,6 +87,45 @@ struct ClientLimitTests {
         #expect(change("192.0.2.1", ("authorization", "Bearer tcb_secret")) == nil)
         let none = self.harness { $0.changesPerMinute = 0 }
         for _ in 0..<4000 { #expect(ask(none, path, from: "192.0.2.1", [credential]) == nil) }
+    }
+
+    /// Only the device partition can check the credential, so each of these asks a partition.
+    @Test(
+        "are so many other calls with what looks like a device's credential",
+        arguments: [
+            (HTTPMethod.get, ":listen"), (.post, ":acknowledge"), (.get, ""), (.delete, ""),
+            (.get, "/topicSubscriptions"), (.get, "/topicSubscriptions/news"),
+        ])
+    func calls(method: HTTPMethod, tail: String) throws {
+        let harness = harness { $0.callsPerMinute = 2 }
+        let path = "/v1/projects/shop/registrations/\(harness.token())\(tail)"
+        let body = #"{"eventId":"000660bdeed60db8.2b40"}"#
+        let credential = ("authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAA")
+        func call(_ client: String, _ header: (String, String)) -> HTTPResponse? {
+            ask(harness, path, body, method: method, from: client, [header])
+        }
+        for _ in 0..<2 { #expect(call("192.0.2.1", credential) == nil) }
+        let refused = try #require(call("192.0.2.1", credential))
+        #expect(refused.status == 429)
+        #expect(String(decoding: refused.body, as: UTF8.self).contains("DeviceCallsPerMinutePerAddress"))
+        #expect(refused.fields.contains { $0.name == "retry-after" && $0.value == "30" })
+        #expect(harness.api.settings.clients.callsRefused == 1)
+        #expect(call("192.0.2.2", credential) == nil)
+        guard tail != ":listen", tail != ":acknowledge" else { return }
+        #expect(call("192.0.2.1", ("authorization", "Bearer tcb_secret")) == nil)
+    }
+
+    @Test("are so many auth tokens of installations, together with the other calls")
+    func authTokens() {
+        let harness = harness { $0.callsPerMinute = 2 }
+        let fid = String(harness.token().prefix(22))
+        let path = "/v1/projects/shop/installations/\(fid)"
+        let part = String(repeating: "A", count: 22)
+        let header = ("authorization", "FIS_v2 \(part).\(part)")
+        #expect(ask(harness, "\(path)/authTokens:generate", from: "192.0.2.1", [header]) == nil)
+        #expect(ask(harness, path, method: .delete, from: "192.0.2.1", [header]) == nil)
+        let refused = ask(harness, "\(path)/authTokens:generate", from: "192.0.2.1", [header])
+        #expect(refused?.status == 429)
     }
 
     @Test("are a day's registrations, too; a key that is none costs nothing")

@@ -42,6 +42,38 @@ struct PartitionTests {
         #expect(harness.takeEvents() == ["replaced", "attached", "m4", "m5"])
     }
 
+    @Test("an acknowledgement of nothing that waits makes no record, however often it comes")
+    func staleAcknowledgements() throws {
+        let harness = PartitionHarness()
+        let (device, credential) = try #require(harness.register(in: 0))
+        _ = harness.change(.subscribe, "news", [device])
+        for number in 1...3 { harness.publish("m\(number)", to: "news") }
+        harness.listen(device, credential, stream: 1)
+        guard case .events(_, _, _, _, _, let events) = harness.frames.dropLast().last, events.count == 3
+        else {
+            Issue.record("nothing came")
+            return
+        }
+        _ = harness.takeEvents()
+        let history = UInt16(truncatingIfNeeded: harness.partitions[0].history.rawValue)
+        func acknowledge(_ event: EventID) -> Bool {
+            let request = Request.acknowledge(device, by: .device(credential), event)
+            guard case .done = harness.request(request, of: PartitionID(0)) else { return false }
+            return true
+        }
+        let old = EventID(position: events[0].position, history: history)
+        #expect(acknowledge(old))
+        let records = harness.partitions[0].applied
+        for stream in UInt64(2)...5 {
+            #expect(acknowledge(old))
+            harness.listen(device, credential, stream: stream, resume: old)
+            #expect(harness.takeEvents() == ["replaced", "attached", "m2", "m3"])
+        }
+        #expect(harness.partitions[0].applied == records)
+        #expect(acknowledge(EventID(position: events[1].position, history: history)))
+        #expect(harness.partitions[0].applied > records)
+    }
+
     @Test("the 101st waiting message drops the older ones, and the device is told once")
     func overflow() throws {
         let harness = PartitionHarness()

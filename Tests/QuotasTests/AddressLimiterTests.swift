@@ -24,6 +24,17 @@ struct AddressLimiterTests {
         #expect(day.limit == 5)
     }
 
+    @Test("is bounded in a minute alone where a day has no bound")
+    func minuteAlone() throws {
+        var limiter = AddressLimiter(.init(perMinute: 3, perDay: nil), salt: 1)
+        for minute in UInt64(0)..<100 {
+            for _ in 0..<3 { expect(limiter.take(7, now: second(60 * minute)) == nil) }
+            let fourth = limiter.take(7, now: second(60 * minute))
+            let refusal = try #require(fourth)
+            #expect(refusal.kind == .addressMinute && refusal.retryDelay == .seconds(20))
+        }
+    }
+
     @Test("is only looked at where nothing is to be counted")
     func look() {
         var limiter = AddressLimiter(.init(perMinute: 1, perDay: 10), salt: 1)

@@ -3,7 +3,8 @@
 # the server answers 429 and names the bound, and still serves other addresses and callers with a bearer key.
 . "$(dirname "$0")/common.sh"
 "$unprivileged" "$tidecast" server --data "$data" --listen "127.0.0.1:$port" --proxy 127.0.0.0/8 \
-  --address-registrations-per-minute 3 --address-changes-per-minute 2 --address-bad-assertions-per-minute 4 2>> "$log" &
+  --address-registrations-per-minute 3 --address-changes-per-minute 2 --address-calls-per-minute 2 \
+  --address-bad-assertions-per-minute 4 2>> "$log" &
 server=$!
 wait_ready "$url" || fail "the server was not ready within 10 s"
 "$unprivileged" "$tidecast" project create demo --service-account "$work/demo.json" --data "$data" > /dev/null
@@ -43,6 +44,14 @@ answers 403 "$changed" "${wrong[@]}" -H 'X-Forwarded-For: 192.0.2.2'
 answers 200 "$changed" -H "authorization: Bearer $bearer" -d '{}' -H 'X-Forwarded-For: 192.0.2.1'
 echo "ok: subscription changes of one address"
 
+acknowledged=/v1/$name:acknowledge
+event=(-H 'authorization: Bearer AAAAAAAAAAAAAAAAAAAAAA' -d '{"eventId": "000660bdeed60db8.2b40"}')
+for _ in 1 2; do answers 403 "$acknowledged" "${event[@]}" -H 'X-Forwarded-For: 192.0.2.1'; done
+answers 429 "$acknowledged" "${event[@]}" -H 'X-Forwarded-For: 192.0.2.1'
+says DeviceCallsPerMinutePerAddress
+answers 403 "$acknowledged" "${event[@]}" -H 'X-Forwarded-For: 192.0.2.2'
+echo "ok: other calls of devices of one address"
+
 bad=(-d 'grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=a.b.c')
 for _ in 1 2 3 4; do answers 400 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.1'; done
 answers 429 /token "${bad[@]}" -H 'X-Forwarded-For: 192.0.2.1'
@@ -69,5 +78,6 @@ echo "ok: operators behind a proxy"
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
 curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="changes"} 1' || fail "changes are not counted"
+curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="calls"} 1' || fail "calls are not counted"
 stop_server
 echo "ok: metrics"

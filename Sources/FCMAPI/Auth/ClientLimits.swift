@@ -8,15 +8,16 @@ import var Glibc.AF_INET6
 import func Glibc.inet_pton
 
 /// Bounds for clients without a credential that the gateway can check, by address. Such a client registers
-/// with the app's key, which everybody has who has the app. It changes subscriptions with a device's
-/// credential, which only the device partition can check. And it shows assertions that are refused. All loops
-/// of a process share one object.
+/// with the app's key, which everybody has who has the app. It changes subscriptions, listens, acknowledges
+/// and reads with a device's credential, which only the device partition can check. And it shows assertions
+/// that are refused. All loops of a process share one object.
 public final class ClientLimits: Sendable {
     /// `nil`: the default, which does not bound this machine's own addresses; 0: no bound.
     public struct Settings: Sendable {
         public var registrationsPerMinute: Int?
         public var registrationsPerDay: Int?
         public var changesPerMinute: Int?
+        public var callsPerMinute: Int?
         public var badAssertionsPerMinute: Int?
         /// Trusted proxies, which name their client in `X-Forwarded-For`.
         public var proxies: [AddressRange] = []
@@ -34,15 +35,15 @@ public final class ClientLimits: Sendable {
         let refused = Atomic<Int>(0)
 
         /// The settings for a minute and for a day, each with the default that holds where the setting is
-        /// `nil`.
-        init(_ minute: (said: Int?, standard: Int), _ day: (said: Int?, standard: Int), salt: UInt64) {
+        /// `nil`. No `day`: a day has no bound of its own.
+        init(_ minute: (said: Int?, standard: Int), _ day: (said: Int?, standard: Int)?, salt: UInt64) {
             func most(_ bound: (said: Int?, standard: Int)) -> UInt32 {
                 bound.said == 0
                     ? AddressLimiter.Limits.countMax : UInt32(clamping: bound.said ?? bound.standard)
             }
-            limiter = Mutex(AddressLimiter(.init(perMinute: most(minute), perDay: most(day)), salt: salt))
-            countsLoopback = minute.said != nil || day.said != nil
-            isOff = minute.said == 0 && day.said == 0
+            limiter = Mutex(AddressLimiter(.init(perMinute: most(minute), perDay: day.map(most)), salt: salt))
+            countsLoopback = minute.said != nil || day?.said != nil
+            isOff = minute.said == 0 && (day.map { $0.said == 0 } ?? true)
         }
 
         /// The key under which the address is counted; `nil` for an address without a bound.
@@ -65,9 +66,12 @@ public final class ClientLimits: Sendable {
     static let registrationsPerDay = 10_000
     static let badAssertionsPerMinute = 120
     static let changesPerMinute = 3000
+    /// Devices behind one address come back together where the server begins again.
+    static let callsPerMinute = 12_000
 
     private let registrations: Bound
     private let changes: Bound
+    private let calls: Bound
     private let assertions: Bound
     private let proxies: [AddressRange]
 
@@ -81,6 +85,8 @@ public final class ClientLimits: Sendable {
         changes = Bound(
             (settings.changesPerMinute, ClientLimits.changesPerMinute),
             (settings.changesPerMinute == 0 ? 0 : nil, dayMax), salt: salt)
+        // No bound for a day: devices that listen acknowledge each message.
+        calls = Bound((settings.callsPerMinute, ClientLimits.callsPerMinute), nil, salt: salt)
         assertions = Bound(
             (settings.badAssertionsPerMinute, ClientLimits.badAssertionsPerMinute),
             (settings.badAssertionsPerMinute == 0 ? 0 : nil, dayMax), salt: salt)
@@ -89,6 +95,7 @@ public final class ClientLimits: Sendable {
 
     public var registrationsRefused: Int { registrations.refused.load(ordering: .relaxed) }
     public var changesRefused: Int { changes.refused.load(ordering: .relaxed) }
+    public var callsRefused: Int { calls.refused.load(ordering: .relaxed) }
     public var assertionsRefused: Int { assertions.refused.load(ordering: .relaxed) }
 
     /// The client that asks: the connection's peer, or behind a trusted proxy the address that the proxy
@@ -128,6 +135,15 @@ public final class ClientLimits: Sendable {
         changes.ask(client) { limiter, key in
             guard var refusal = limiter.take(key, now: now) else { return nil }
             refusal.kind = refusal.kind == .addressDay ? .addressChangesDay : .addressChangesMinute
+            return refusal
+        }
+    }
+
+    /// Counts another request of a device, or says which limit it would pass.
+    func call(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
+        calls.ask(client) { limiter, key in
+            guard var refusal = limiter.take(key, now: now) else { return nil }
+            refusal.kind = .addressCallsMinute
             return refusal
         }
     }

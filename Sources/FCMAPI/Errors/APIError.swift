@@ -211,6 +211,10 @@ struct QuotaTexts {
             self.init(
                 "topic_subscription_changes", "SubscriptionChangesPerDayPerAddress", unit: "1/d/{address}",
                 what: "subscription changes of devices from one address")
+        case .addressCallsMinute:
+            self.init(
+                "device_calls", "DeviceCallsPerMinutePerAddress", unit: "1/min/{address}",
+                what: "calls of devices from one address")
         case .devices:
             self.init("devices", "DevicesPerProject", unit: "1/{project}", what: "the project's devices")
         }

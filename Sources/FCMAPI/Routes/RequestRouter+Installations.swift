@@ -80,6 +80,7 @@ extension RequestRouter {
     private func generateAuthToken(_ name: String) throws(APIError) -> APIAction {
         try ignoredBody()
         let (project, device, fid, refresh, mac) = try refreshing(name)
+        try mayCall(in: project)
         let token = InstallationToken(fid: Array(fid.prefix(22)), proof: refresh.proof, now: now)
         return .operation(
             .device(device, by: .device(mac)), ResponseForm(kind: .authToken(signed(token)), project: project)
@@ -92,6 +93,7 @@ extension RequestRouter {
 
     private func deleteInstallation(_ name: String) throws(APIError) -> APIAction {
         let (project, device, _, _, mac) = try refreshing(name)
+        try mayCall(in: project)
         return .operation(
             .unregister(device, by: .device(mac)), ResponseForm(kind: .endInstallation, project: project))
     }
@@ -107,6 +109,7 @@ extension RequestRouter {
         let form = ResponseForm(
             kind: .upsert(token: installation.token.registrationToken), project: project)
         guard let transport = try transport(in: project) else {
+            try mayCall(in: project)
             return .operation(.device(installation.device, by: .backend), form)
         }
         if let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
@@ -135,8 +138,10 @@ extension RequestRouter {
         let text = try segment(4)
         let device = try ownRegistration(in: project)
         let shown = String(decoding: text, as: UTF8.self)
+        let caller = try caller(project, device)
+        try mayCall(in: project)
         return .operation(
-            .device(device, by: try caller(project, device)),
+            .device(device, by: caller),
             ResponseForm(kind: .device(registration: shown), project: project))
     }
 }

@@ -153,6 +153,16 @@ extension RequestRouter {
         api.settings.clients.change(client, now: api.moment)
     }
 
+    /// Counts a request of a device, or of a client with what looks like a device's credential, and throws
+    /// where the client's address has made too many lately. Only the device partition can check the
+    /// credential, and no project's quota is charged.
+    func mayCall(in project: Project) throws(APIError) {
+        guard principal == nil, let refusal = api.settings.clients.call(client, now: api.moment) else {
+            return
+        }
+        throw exhausted(refusal, project)
+    }
+
     /// The device in the path, for a backend of the project or for the device itself. Everybody else hears
     /// the same of a project that exists as of one that does not.
     func ownRegistration(in project: Project) throws(APIError) -> Registration {
@@ -205,6 +215,7 @@ extension RequestRouter {
             if let refusal = refusalOfDeviceChange() { throw exhausted(refusal, project) }
             return .operation(.endTransport(device, by: caller, .web), form)
         }
+        try mayCall(in: project)
         return .operation(.unregister(device, by: caller), form)
     }
 
@@ -212,6 +223,7 @@ extension RequestRouter {
         guard case .known(let project) = try project(name) else { throw .projectUnknown }
         guard let credential else { throw .unauthenticated }
         let device = try ownRegistration(in: project)
+        try mayCall(in: project)
         var last = request.fields["last-event-id"].map { Array($0) }
         if last == nil { last = target.parameter("lastEventId", "last_event_id").map { Array($0.utf8) } }
         return .listen(
@@ -222,6 +234,7 @@ extension RequestRouter {
         let project = try known(name)
         guard let credential else { throw .unauthenticated }
         let device = try ownRegistration(in: project)
+        try mayCall(in: project)
         var event: EventID?
         try json().forEachField { (field, value) throws(APIError) in
             guard Schema.equal(field, "eventId") || Schema.equal(field, "event_id") else {
@@ -310,7 +323,9 @@ extension RequestRouter {
     /// what it missed.
     private func ownSubscriptions(_ project: Project) throws(APIError) -> APIAction {
         let device = try registration(try segment(4), in: project, field: "name")
-        return try subscriptions(of: device, by: try caller(project, device), in: project)
+        let caller = try caller(project, device)
+        try mayCall(in: project)
+        return try subscriptions(of: device, by: caller, in: project)
     }
 
     /// The topic in the path, or a page of all topics.

@@ -176,6 +176,19 @@ struct DeliveryLog: ~Copyable {
         return block.entries[place].targets.contains(index)
     }
 
+    /// Whether the device waits for a message up to `limit`.
+    func isWaiting(_ index: UInt32, upTo limit: Position) -> Bool {
+        for span in spans where span.union.contains(index) {
+            for block in span.blocks where block.union.contains(index) {
+                if block.first > limit { return false }
+                if let entry = block.entries.first(where: { $0.targets.contains(index) }) {
+                    return entry.position <= limit
+                }
+            }
+        }
+        return false
+    }
+
     /// As `waiting`, and what left by records that are not durable yet (rule: delete-on-durable-only).
     func durablyWaiting(
         for index: UInt32, after: Position, limit: Int, where isWanted: (LogEntry) -> Bool = { _ in true }

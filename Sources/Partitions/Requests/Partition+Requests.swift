@@ -159,7 +159,7 @@ extension Partition {
     ) {
         if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
         let index = registration.index.rawValue
-        guard let position = clamp(event), isWaiting(index) else { return reply(id, .done) }
+        guard let position = clamp(event), isWaiting(index, upTo: position) else { return reply(id, .done) }
         guard !isOverloaded else { return refuseAtOnce(id, &turn) }
         #if DEBUG
             if options.planted.contains(.acknowledgeUnrecorded) { return reply(id, .done) }
@@ -168,7 +168,14 @@ extension Partition {
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
     }
 
-    /// Whether an acknowledgement could change anything for the device.
+    /// Whether an acknowledgement up to `position` changes anything for the device. Without a change there is
+    /// no record: one old event id, repeated without end, would fill the journal.
+    func isWaiting(_ index: UInt32, upTo position: Position) -> Bool {
+        if let loss = state.overflowed[index], loss.told <= position { return true }
+        return isWaiting(index) && state.log.isWaiting(index, upTo: position)
+    }
+
+    /// Whether messages wait for the device, or the news that it has lost some.
     func isWaiting(_ index: UInt32) -> Bool {
         guard let (page, place) = state.devices.find(index) else { return false }
         return page.waiting[place] > 0 || page.collapsible[place] > 0 || state.overflowed[index] != nil

@@ -133,7 +133,7 @@ extension Partition {
             }
         }
         let from = resume.flatMap(clamp) ?? .zero
-        if from > .zero, isWaiting(index) {
+        if from > .zero, isWaiting(index, upTo: from) {
             propose(.read([ReadUpTo(position: from, devices: DeviceSet(index))]))
         }
         pass(index, upTo: streams.handedOver(index))

@@ -22,7 +22,7 @@ struct Settings {
         "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
         "connectionsPerAddress", "connectionsPerAddressSecond", "proxy",
         "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
-        "addressChangesPerMinute",
+        "addressChangesPerMinute", "addressCallsPerMinute",
         "addressBadAssertionsPerMinute", "secretsKey", "secretsKeyFile", "looseModes",
     ]
 
@@ -179,12 +179,15 @@ struct Settings {
             try await config.int(flags.addressRegistrationsPerDay, "addressRegistrationsPerDay")
         limits.changesPerMinute =
             try await config.int(flags.addressChangesPerMinute, "addressChangesPerMinute")
+        limits.callsPerMinute =
+            try await config.int(flags.addressCallsPerMinute, "addressCallsPerMinute")
         limits.badAssertionsPerMinute =
             try await config.int(flags.addressBadAssertionsPerMinute, "addressBadAssertionsPerMinute")
         for (flag, limit) in [
             ("registrations-per-minute", limits.registrationsPerMinute),
             ("registrations-per-day", limits.registrationsPerDay),
             ("changes-per-minute", limits.changesPerMinute),
+            ("calls-per-minute", limits.callsPerMinute),
             ("bad-assertions-per-minute", limits.badAssertionsPerMinute),
         ] {
             guard (0...ClientLimits.Settings.countMax).contains(limit ?? 0) else {
