@@ -82,7 +82,7 @@ final class NodeMetrics: Sendable {
             }
             for alarm in PushAlarm.allCases {
                 registry.counter(
-                    "tidecast_push_alarms_total", "Answers of push services that an operator must look into.",
+                    "tidecast_push_alarms_total", "Outcomes of pushes that an operator must look into.",
                     labels: [("service", kind.word), ("reason", alarm.rawValue)],
                     read: { Double(counters.count(kind, alarm)) })
             }

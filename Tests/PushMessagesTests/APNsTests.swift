@@ -67,36 +67,71 @@ struct APNsTests {
         }
     }
 
-    private static let rows: [(Int, String, Wanted, APNsRemedy?)] = [
-        (200, "", .accepted, nil),
-        (400, "BadDeviceToken", .gone, .otherEnvironment), (400, "DeviceTokenNotForTopic", .gone, nil),
-        (400, "BadCollapseId", .refused, nil), (400, "BadExpirationDate", .refused, nil),
-        (400, "BadMessageId", .refused, nil), (400, "BadPriority", .refused, nil),
-        (400, "BadTopic", .refused, nil), (400, "InvalidPushType", .refused, nil),
-        (400, "DuplicateHeaders", .refused, nil), (400, "PayloadEmpty", .refused, nil),
-        (400, "MissingDeviceToken", .refused, nil), (400, "MissingTopic", .refused, nil),
-        (400, "TopicDisallowed", .credentials, nil), (400, "IdleTimeout", .transient, .newConnection),
-        (403, "ExpiredProviderToken", .credentials, .newToken),
-        (403, "InvalidProviderToken", .credentials, nil), (403, "MissingProviderToken", .credentials, nil),
-        (403, "UnrelatedKeyIdInToken", .transient, .newConnection),
-        (403, "BadEnvironmentKeyIdInToken", .credentials, nil),
-        (403, "BadEnvironmentKeyInToken", .credentials, nil), (403, "BadCertificate", .credentials, nil),
-        (403, "BadCertificateEnvironment", .credentials, nil), (403, "Forbidden", .refused, nil),
-        (404, "BadPath", .refused, nil), (405, "MethodNotAllowed", .refused, nil),
-        (410, "Unregistered", .gone, nil), (410, "ExpiredToken", .gone, nil),
-        (413, "PayloadTooLarge", .refused, nil), (429, "TooManyRequests", .throttled, nil),
-        (429, "TooManyProviderTokenUpdates", .throttled, .formerToken),
-        (500, "InternalServerError", .transient, nil), (503, "ServiceUnavailable", .transient, nil),
-        (503, "Shutdown", .transient, .newConnection), (418, "Newer", .refused, nil),
-        (403, "Newer", .refused, nil), (599, "Newer", .transient, nil), (0, "", .transient, nil),
-        (301, "", .transient, nil),
+    private struct Row {
+        var status: Int
+        var reason: String
+        var outcome: Wanted
+        var remedy: APNsRemedy?
+        var alarms: Set<PushAlarm>
+        init(
+            _ status: Int, _ reason: String, _ outcome: Wanted, _ remedy: APNsRemedy? = nil,
+            alarms: Set<PushAlarm> = []
+        ) {
+            (self.status, self.reason, self.outcome) = (status, reason, outcome)
+            (self.remedy, self.alarms) = (remedy, alarms)
+        }
+    }
+
+    private static let rows: [Row] = [
+        Row(200, "", .accepted),
+        Row(400, "BadDeviceToken", .gone, .otherEnvironment, alarms: [.wrongTarget]),
+        Row(400, "DeviceTokenNotForTopic", .gone, alarms: [.wrongTarget]),
+        Row(400, "BadCollapseId", .refused),
+        Row(400, "BadExpirationDate", .refused),
+        Row(400, "BadMessageId", .refused),
+        Row(400, "BadPriority", .refused),
+        Row(400, "BadTopic", .refused),
+        Row(400, "InvalidPushType", .refused),
+        Row(400, "DuplicateHeaders", .refused, alarms: [.ownMistake]),
+        Row(400, "PayloadEmpty", .refused, alarms: [.ownMistake]),
+        Row(400, "MissingDeviceToken", .refused, alarms: [.ownMistake]),
+        Row(400, "MissingTopic", .refused, alarms: [.ownMistake]),
+        Row(400, "TopicDisallowed", .credentials, alarms: [.credentials]),
+        Row(400, "IdleTimeout", .transient, .newConnection),
+        Row(403, "ExpiredProviderToken", .credentials, .newToken, alarms: [.credentials]),
+        Row(403, "InvalidProviderToken", .credentials, alarms: [.credentials]),
+        Row(403, "MissingProviderToken", .credentials, alarms: [.credentials, .ownMistake]),
+        Row(403, "UnrelatedKeyIdInToken", .transient, .newConnection, alarms: [.ownMistake]),
+        Row(403, "BadEnvironmentKeyIdInToken", .credentials, alarms: [.credentials]),
+        Row(403, "BadEnvironmentKeyInToken", .credentials, alarms: [.credentials]),
+        Row(403, "BadCertificate", .credentials, alarms: [.credentials]),
+        Row(403, "BadCertificateEnvironment", .credentials, alarms: [.credentials]),
+        Row(403, "Forbidden", .refused, alarms: [.credentials]),
+        Row(404, "BadPath", .refused, alarms: [.ownMistake]),
+        Row(405, "MethodNotAllowed", .refused, alarms: [.ownMistake]),
+        Row(410, "Unregistered", .gone),
+        Row(410, "ExpiredToken", .gone),
+        Row(413, "PayloadTooLarge", .refused),
+        Row(429, "TooManyRequests", .throttled),
+        Row(429, "TooManyProviderTokenUpdates", .throttled, .formerToken, alarms: [.ownMistake]),
+        Row(500, "InternalServerError", .transient),
+        Row(503, "ServiceUnavailable", .transient),
+        Row(503, "Shutdown", .transient, .newConnection),
+        Row(418, "Newer", .refused),
+        Row(403, "Newer", .refused),
+        Row(599, "Newer", .transient),
+        Row(0, "", .transient),
+        Row(301, "", .transient),
     ]
 
     @Test("answers, row by row", arguments: rows.indices)
-    func answers(row: Int) {
-        let (status, reason, wanted, remedy) = APNsTests.rows[row]
-        let found = verdict(status, "{\"reason\":\"\(reason)\"}")
-        #expect(APNsTests.kind(found.0) == wanted && found.1 == remedy)
+    func answers(place: Int) {
+        let row = APNsTests.rows[place]
+        let found = APNsAnswer.verdict(
+            status: row.status, body: Array("{\"reason\":\"\(row.reason)\"}".utf8), registered: registered,
+            now: now)
+        #expect(APNsTests.kind(found.outcome) == row.outcome && found.remedy == row.remedy)
+        #expect(Set([found.alarm, found.outcome.alarm].compactMap { $0 }) == row.alarms)
     }
 
     @Test("ends a registration by 410 only where the device has not told its token again since")

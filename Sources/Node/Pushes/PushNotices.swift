@@ -24,8 +24,10 @@ final class PushNotices: Sendable {
         self.counters = counters
     }
 
+    /// Each outcome is told here once, so that each refused key raises one alarm, whichever the service.
     func tell(_ outcome: PushOutcome, _ ticket: PushTicket) {
         let (kind, host) = (ticket.kind, ticket.host)
+        if let alarm = outcome.alarm { counters.note(alarm, of: kind) }
         switch outcome {
         case .credentials(let reason):
             warn("a push service refuses the project's key", kind, host, reason)
@@ -48,12 +50,14 @@ final class PushNotices: Sendable {
                 "a device's token is not of this app, environment or project: look at the settings"
             case .clock: "a push service finds a new token too old or too new: look at the clock"
             case .ownMistake: "a push service names a mistake of this server"
+            case .credentials: "a push service refuses the project's key, and the message with it"
             }
         warn(line, ticket.kind, ticket.host, reason)
     }
 
     /// A project's devices have addresses at a service for which the project has no settings. Their messages
-    /// wait, so one line an hour is enough.
+    /// wait, so one line an hour is enough. No alarm: devices may register before the operator gives a key,
+    /// and an operator who has switched a service off knows.
     func noSettings(_ project: ProjectNumber, _ kind: Transport.Kind, _ reason: String) {
         let (key, now) = (Missing(project: project, kind: kind), Clock.monotonic())
         let isNews = missing.withLock { missing in

@@ -74,6 +74,9 @@ final class WebPushSenders: Sendable {
         entries.withLock { $0[project]?.senders[key] }
     }
 
+    /// Whether the project has settings for Web Push, and Web Push is on.
+    func isOn(_ project: ProjectNumber) -> Bool { entries.withLock { $0[project]?.settings.isOn ?? false } }
+
     /// Returns the projects whose settings have changed.
     @discardableResult
     func update(_ settings: [ProjectNumber: WebPushSettings]) -> Set<ProjectNumber> {

@@ -24,7 +24,8 @@ struct WebPushes {
         let job = request.job
         guard let address = WebAddress(packed: job.transport.address) else { throw .unknownAddress }
         guard let sender = senders.sender(job.project, key: address.keyID) else {
-            throw PushRefusal(.credentials("the project has no such key for Web Push, or Web Push is off"))
+            guard senders.isOn(job.project) else { throw .noSettings("Web Push is off for the project") }
+            throw PushRefusal(.credentials("the project has no such key for Web Push"))
         }
         let left = try PushTimeLeft(job, now: now)
         do {
@@ -56,7 +57,7 @@ struct WebPushes {
             throw PushRefusal(.refusedContent("\(error)"))
         } catch let error as PushEndpointError {
             // The operator may list the service again.
-            throw PushRefusal(.credentials("the service is not allowed: \(error)"))
+            throw PushRefusal.noSettings("the service is not allowed: \(error)")
         } catch {
             throw PushRefusal(.unsent("\(error)"))
         }

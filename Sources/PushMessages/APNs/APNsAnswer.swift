@@ -22,12 +22,15 @@ public enum APNsAnswer {
         /// Whether the answer is about the device's token and app, and not about a token or topic that the
         /// message names itself.
         public var isAboutAddress = true
+        /// What an operator must look into beside `outcome.alarm`.
         public var alarm: PushAlarm? {
             switch reason {
             case "BadDeviceToken", "DeviceTokenNotForTopic": isAboutAddress ? .wrongTarget : nil
             case "TooManyProviderTokenUpdates", "UnrelatedKeyIdInToken", "MissingProviderToken", "BadPath",
                 "MethodNotAllowed", "DuplicateHeaders", "MissingTopic", "MissingDeviceToken", "PayloadEmpty":
                 .ownMistake
+            // Apple takes the message under no circumstances, so the outcome is not that of a refused key.
+            case "Forbidden": .credentials
             default: nil
             }
         }

@@ -1,3 +1,5 @@
+import Model
+
 /// What in a push service's answer an operator must look into, beside the message's outcome.
 public enum PushAlarm: String, CaseIterable, Sendable {
     /// A token that was never of this app, this environment or this project: a wrong setting, here or in the
@@ -7,4 +9,12 @@ public enum PushAlarm: String, CaseIterable, Sendable {
     case clock
     /// The server has sent what it never should.
     case ownMistake = "own_mistake"
+    /// The service refuses the project's key, so that messages are held, or given up.
+    case credentials
+}
+
+extension PushOutcome {
+    /// What the outcome by itself says to an operator, whichever service it comes from. An answer may raise
+    /// another alarm with it, which names the reason.
+    public var alarm: PushAlarm? { if case .credentials = self { .credentials } else { nil } }
 }
