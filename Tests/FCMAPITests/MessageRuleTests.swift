@@ -130,7 +130,9 @@ struct MessageRuleTests {
                 #""webpush":{"fcm_options":{"link":"https://x"},"notification":{"any":{"thing":[1,null]}}}"#,
                 #""webpush":{"headers":{"TTL":"15","Urgency":"high"},"data":{"k":"v"}}"#,
                 #""apns":{"headers":{"apns-priority":"10"},"payload":{"aps":{"alert":"x"}},"#
-                    + #""liveActivityToken":"t"}"#,
+                    + #""liveActivityToken":"00fF"}"#,
+                "\"apns\":{\"headers\":{\"APNS-Collapse-ID\":\"\(String(repeating: "k", count: 64))\","
+                    + "\"apns-topic\":\"\(String(repeating: "k", count: 256))\"}}",
             ],
             bad: [
                 (#""webpush":{"fcm_options":{"link":"//x"}}"#, "message.webpush.fcm_options.link"),
@@ -138,6 +140,21 @@ struct MessageRuleTests {
                 (#""webpush":{"notification":"x"}"#, "message.webpush.notification"),
                 (#""apns":{"payload":[]}"#, "message.apns.payload"),
                 (#""apns":[]"#, "message.apns"),
+                (
+                    "\"apns\":{\"headers\":{\"APNS-Collapse-ID\":\"\(String(repeating: "k", count: 65))\"}}",
+                    "message.apns.headers.apns-collapse-id"
+                ),
+                (
+                    "\"apns\":{\"headers\":{\"apns-topic\":\"\(String(repeating: "k", count: 257))\"}}",
+                    "message.apns.headers.apns-topic"
+                ),
+                (#""apns":{"headers":{"Urgency":"high"}}"#, "message.apns.headers"),
+                (#""apns":{"headers":{"apns":"1"}}"#, "message.apns.headers"),
+                (#""apns":{"live_activity_token":"0"}"#, "message.apns.live_activity_token"),
+                (
+                    "\"apns\":{\"liveActivityToken\":\"\(String(repeating: "0", count: 514))\"}",
+                    "message.apns.live_activity_token"
+                ),
             ]),
         Rule(
             good: [
@@ -200,6 +217,7 @@ struct MessageRuleTests {
         #expect(Schema.webpushOptions.place(named: "link") == Platforms.Web.link)
         #expect(Schema.webpushOptions.place(named: "analyticsLabel") == Platforms.Web.label)
         #expect(Schema.apns.place(named: "headers") == Platforms.Apple.headers)
+        #expect(Schema.apns.place(named: "liveActivityToken") == Platforms.Apple.liveActivityToken)
         #expect(Schema.apns.place(named: "payload") == Platforms.Apple.payload)
         #expect(Schema.apns.place(named: "fcmOptions") == Platforms.Apple.options)
         #expect(Schema.apnsOptions.place(named: "analyticsLabel") == Platforms.Apple.label)

@@ -45,6 +45,7 @@ extension Platforms {
         static let headers = 0
         static let payload = 1
         static let options = 2
+        static let liveActivityToken = 3
         static let label = 1
     }
 }

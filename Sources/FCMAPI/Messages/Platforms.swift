@@ -135,6 +135,12 @@ struct Platforms {
 
     private func check(apns block: Block, _ payloadBytesMax: Int) throws(APIError) {
         try Platforms.check(payload: block.values[Apple.payload]?.weight ?? 0, payloadBytesMax)
+        if let headers = block.values[Apple.headers] {
+            try Platforms.check(appleHeaders: headers, "\(block.path).headers")
+        }
+        if let token = block.values[Apple.liveActivityToken]?.string {
+            try Platforms.check(liveActivityToken: token, "\(block.path).live_activity_token")
+        }
         guard let value = block.values[Apple.options] else { return }
         let path = "\(block.path).fcm_options"
         try Platforms.checkLabel(try SchemaReader.fields(value, .apnsOptions, path: path)[Apple.label], path)

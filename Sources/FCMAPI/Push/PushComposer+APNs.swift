@@ -40,6 +40,10 @@ extension PushComposer {
         let token = block?["liveActivityToken"]?.text.flatMap { Hex.bytes($0) }.map { Hex.text($0) }
         let parts = PushComposer.parts(event, block, project: project, fid: fid)
         guard event.data?["aps"] == nil else { throw .reservedKey("aps") }
+        // A former build may have stored a longer one.
+        if let token, token.utf8.count > 2 * APNsAddress.tokenBytesMax {
+            throw .tooLarge(bytes: token.utf8.count, limit: 2 * APNsAddress.tokenBytesMax)
+        }
         let pushType = token != nil ? .liveactivity : PushComposer.pushType(headers, parts)
         let payload =
             token != nil
@@ -49,7 +53,9 @@ extension PushComposer {
             payload: payload, pushType: pushType, priority: PushComposer.priority(headers, pushType),
             expiration: PushComposer.expiration(headers, event),
             collapseID: PushComposer.collapseID(headers, event))
-        message.topic = headers?.header("apns-topic").flatMap { PushComposer.isPlain($0) ? $0 : nil }
+        message.topic = headers?.header("apns-topic").flatMap { topic in
+            PushComposer.isPlain(topic) && topic.utf8.count <= APNsMessage.topicBytesMax ? topic : nil
+        }
         message.id = headers?.header("apns-id").flatMap { APNsMessage.uuid(reading: $0) }
         message.liveActivityToken = token
         message.messageID = event.id.text ?? ""
@@ -92,7 +98,8 @@ extension PushComposer {
     }
 
     /// The id of the headers. A message without one has its own id, so that a second try replaces the first
-    /// on the screen. Android's collapse key does not count: it replaces only what no device has seen.
+    /// on the screen. Android's collapse key does not count: it replaces only what no device has seen. An id
+    /// that cannot stand in the field, or that a former build took although it is too long, is hashed.
     private static func collapseID(_ headers: JSONValue?, _ event: Event) -> String {
         guard let own = headers?.header("apns-collapse-id"), !own.isEmpty else { return event.id.text ?? "" }
         let fits = own.utf8.count <= APNsMessage.collapseIDBytesMax && isPlain(own)

@@ -24,6 +24,8 @@ public struct APNsMessage: Hashable, Sendable {
         public var payloadMax: Int { self == .voip ? 5120 : 4096 }
     }
     public static let collapseIDBytesMax = 64
+    /// The longest bundle id with any suffix of a push type fits.
+    public static let topicBytesMax = 256
 
     public var payload: [UInt8]
     public var pushType: PushType
