@@ -25,6 +25,24 @@ extension PushSenderTests {
         if case .closed? = world.reports[world.submit(to: origin)] { true } else { false }
     }
 
+    @Test("each service has its own time until the second try, and what the node did not send comes sooner")
+    func firstRetry() {
+        for (kind, seconds) in [(Transport.Kind.web, UInt64(2)), (.apns, 15), (.fcm, 10)] {
+            for (outcome, first) in [
+                (PushOutcome.transient(retryAfterSeconds: nil), seconds),
+                (.throttled(retryAfterSeconds: 1), seconds), (.unsent("no"), 2),
+            ] {
+                for tries in UInt64(0)...2 {
+                    let world = World()
+                    let job = world.submit(kind: kind, tries: Int(tries))
+                    world.answer(outcome)
+                    let least = TimeSpan.seconds(first << tries)
+                    #expect((least...least * 5 / 4).contains(world.delay(job) ?? .zero))
+                }
+            }
+        }
+    }
+
     @Test("a client with many names of origins does not make the sender forget which services are closed")
     func closedStay() {
         let world = World()

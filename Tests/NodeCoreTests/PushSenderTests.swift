@@ -23,9 +23,11 @@ struct PushSenderTests {
         }
 
         @discardableResult
-        func submit(to origin: String = "one", project: UInt32 = 1, tries: Int = 0) -> UInt64 {
+        func submit(
+            to origin: String = "one", kind: Transport.Kind = .web, project: UInt32 = 1, tries: Int = 0
+        ) -> UInt64 {
             lastJob += 1
-            let transport = Transport(kind: .web, address: Array(origin.utf8))
+            let transport = Transport(kind: kind, address: Array(origin.utf8))
             let job = PushJob(
                 number: lastJob, project: ProjectNumber(project), device: DeviceIndex(1),
                 transport: transport, registered: WallTime(milliseconds: 0), generation: 1, event: [],

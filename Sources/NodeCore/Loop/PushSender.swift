@@ -26,9 +26,14 @@ public struct PushBounds: Hashable, Sendable {
     /// For how long an origin is left alone at first, doubled with each further failure, and at most.
     public var pauseMin: TimeSpan = .seconds(1)
     public var pauseMax: TimeSpan = .seconds(300)
-    /// After this long a message is tried again at first, doubled with each try, and at most.
-    public var retryMin: TimeSpan = .seconds(2)
+    /// After this long a message is tried again at first, doubled with each try, and at most. Apple asks for
+    /// 15 minutes after an error of its own, long for an alert, and Google for 10 s.
+    public var webRetryMin: TimeSpan = .seconds(2)
+    public var apnsRetryMin: TimeSpan = .seconds(15)
+    public var fcmRetryMin: TimeSpan = .seconds(10)
     public var retryMax: TimeSpan = .seconds(3600)
+    /// The same for a message that the node itself did not send.
+    public var unsentMin: TimeSpan = .seconds(2)
     /// The same for a device that the service throttles.
     public var throttledMin: TimeSpan = .seconds(60)
     /// The longest that a service may ask to wait with one message.
@@ -39,6 +44,14 @@ public struct PushBounds: Hashable, Sendable {
     public var answerMax: TimeSpan = .seconds(90)
 
     public init() {}
+
+    func retryMin(_ kind: Transport.Kind) -> TimeSpan {
+        switch kind {
+        case .web: webRetryMin
+        case .apns: apnsRetryMin
+        case .fcm: fcmRetryMin
+        }
+    }
 }
 
 /// Sends messages of a loop's partitions to push services: how many at once, and when not.
@@ -293,15 +306,16 @@ struct PushSender {
         case .credentials:
             retry(first: bounds.credentialsPause, most: max(bounds.credentialsPause, bounds.pauseMax))
         case .throttled(let seconds):
-            let first = seconds == nil ? bounds.throttledMin : bounds.retryMin
+            let first = seconds == nil ? bounds.throttledMin : bounds.retryMin(known.job.transport.kind)
             retry(first: first, most: bounds.retryMax, asked: seconds)
         case .overQuota(let seconds):
             // The message was not tried in vain: it waits with all others.
             let asked = PushSender.length(seconds, atMost: bounds.askedMax)
             report(.later(after: jittered(max(asked, bounds.throttledMin)), isFailure: false))
         case .transient(let seconds):
-            retry(first: bounds.retryMin, most: bounds.retryMax, asked: seconds)
-        case .unsent: retry(first: bounds.retryMin, most: bounds.pauseMax)
+            let first = bounds.retryMin(known.job.transport.kind)
+            retry(first: first, most: bounds.retryMax, asked: seconds)
+        case .unsent: retry(first: bounds.unsentMin, most: bounds.pauseMax)
         }
     }
 
