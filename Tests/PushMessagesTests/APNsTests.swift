@@ -147,15 +147,15 @@ struct APNsTests {
         #expect(outcome("") == .gone)
     }
 
-    @Test("about a token or topic of the message's own ends no registration, and old news gets two attempts")
+    @Test("about a token or topic of the message's own ends no registration")
     func aboutTheMessage() {
         func verdict(
-            _ status: Int, _ reason: String, tries: Int = 0, isAboutAddress: Bool
+            _ status: Int, _ reason: String, isAboutAddress: Bool
         ) -> APNsAnswer.Verdict {
             APNsAnswer.verdict(
                 status: status, body: Array(#"{"reason":"\#(reason)","timestamp":1}"#.utf8),
-                registered: WallTime(milliseconds: 1_800_000_000_000), tries: tries,
-                isAboutAddress: isAboutAddress, now: WallTime(milliseconds: 1_800_000_000_001))
+                registered: WallTime(milliseconds: 1_800_000_000_000), isAboutAddress: isAboutAddress,
+                now: WallTime(milliseconds: 1_800_000_000_001))
         }
         for reason in ["BadDeviceToken", "DeviceTokenNotForTopic", "TopicDisallowed"] {
             let own = verdict(400, reason, isAboutAddress: false)
@@ -164,8 +164,30 @@ struct APNsTests {
         }
         #expect(verdict(400, "BadDeviceToken", isAboutAddress: true).alarm == .wrongTarget)
         #expect(verdict(400, "BadPath", isAboutAddress: false).alarm == .ownMistake)
-        let tries = (0...1).map { verdict(410, "Unregistered", tries: $0, isAboutAddress: true).outcome }
-        #expect(tries.map(APNsTests.kind) == [.transient, .refused])
+    }
+
+    @Test("that is old news gets one more try, whatever failed before, and a second one ends the message")
+    func oldNews() {
+        var news = APNsOldNews()
+        func answer(_ status: Int, _ timestamp: Int64 = 1) -> Wanted {
+            let verdict = APNsAnswer.verdict(
+                status: status, body: Array(#"{"reason":"","timestamp":\#(timestamp)}"#.utf8),
+                registered: registered, now: now, isRepeated: { news.isRepeated("a") })
+            return APNsTests.kind(verdict.outcome)
+        }
+        #expect((0..<3).map { _ in answer(503) } == [.transient, .transient, .transient])
+        #expect(answer(410) == .transient && news.count == 1)
+        #expect(answer(503) == .transient && answer(410, now.milliseconds) == .gone)
+        #expect(answer(410) == .refused && news.count == 0, "the message is given up, and forgotten")
+    }
+
+    @Test("that is old news is remembered for the newest messages only")
+    func oldNewsOfMany() {
+        var news = APNsOldNews()
+        for number in 0..<20_000 {
+            #expect(!news.isRepeated("\(number)") && news.count <= APNsOldNews.messagesMax)
+        }
+        #expect(news.isRepeated("19999") && news.isRepeated("16000") && !news.isRepeated("0"))
     }
 
     @Test("is read also where the answer is no JSON, and for how long to wait")

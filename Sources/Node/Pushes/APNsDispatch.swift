@@ -18,8 +18,6 @@ final class APNsDispatch: Sendable {
         var address: APNsAddress
         /// When the device last told its token.
         var registered: WallTime
-        /// How often the message was tried in vain.
-        var tries: Int
         /// Throws where the message must not leave any more.
         var mayLeave: @Sendable () throws -> Void
         /// The token with which the message left.
@@ -28,12 +26,15 @@ final class APNsDispatch: Sendable {
         var since = Clock.monotonic()
         /// Whether Apple has found the token of this message too old already.
         var isSecond = false
+        /// The same at each try.
+        var id: String { APNsMessage.id(message: content.messageID, token: address.token) }
     }
     private struct State {
         var client: APNsClient?
         var isStopped = false
         var last: UInt64 = 0
         var underWay: [UInt64: Message] = [:]
+        var oldNews = APNsOldNews()
     }
     private let state = Mutex(State())
     private let dispatch: PushDispatch
@@ -67,8 +68,8 @@ final class APNsDispatch: Sendable {
                 let token = try message.sender.tokens.authorization()
                 self?.state.withLock { $0.underWay[number]?.token = token }
                 let content = message.content
-                let id = APNsMessage.id(message: content.messageID, token: message.address.token)
-                return (content.fields(to: message.address, authorization: token, id: id), content.payload)
+                let fields = content.fields(to: message.address, authorization: token, id: message.id)
+                return (fields, content.payload)
             })
     }
 
@@ -110,8 +111,8 @@ final class APNsDispatch: Sendable {
                 let verdict = APNsAnswer.verdict(
                     status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
                     registered: message.registered,
-                    tries: message.tries, isAboutAddress: message.content.isAbout(message.address),
-                    now: Clock.now().wall)
+                    isAboutAddress: message.content.isAbout(message.address), now: Clock.now().wall,
+                    isRepeated: { state.withLock { $0.oldNews.isRepeated(message.id) } })
                 answered(message, verdict, on: answer.connection)
             case .notPrepared(let reason):
                 dispatch.notices.tell(.unsent(reason), ticket)

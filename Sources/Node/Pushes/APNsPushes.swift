@@ -34,7 +34,6 @@ struct APNsPushes {
         ticket.host = "\(sender.pool.host):\(sender.pool.port)"
         return APNsDispatch.Message(
             ticket: ticket, sender: sender, content: content, address: address, registered: job.registered,
-            tries: job.tries,
             mayLeave: {
                 guard isOwner() else { throw LostOwnership() }
                 try left.check()

@@ -40,11 +40,12 @@ public enum APNsAnswer {
     static let skew: Int64 = 60_000
 
     /// `body`: the answer's JSON. `registered`: when the device last told its token, so that news of an
-    /// earlier uninstall does not end a later registration. `tries`: how often the message was tried in vain.
-    /// `isAboutAddress`: whether the message went to the device's own token and app.
+    /// earlier uninstall does not end a later registration. `isRepeated`: whether Apple has answered this
+    /// message with such old news before; asked only where the answer is old news. `isAboutAddress`: whether
+    /// the message went to the device's own token and app.
     public static func verdict(
-        status: Int, body: [UInt8], retryAfter: String? = nil, registered: WallTime, tries: Int = 0,
-        isAboutAddress: Bool = true, now: WallTime
+        status: Int, body: [UInt8], retryAfter: String? = nil, registered: WallTime,
+        isAboutAddress: Bool = true, now: WallTime, isRepeated: () -> Bool = { false }
     ) -> Verdict {
         if status == 200 { return Verdict(outcome: .accepted, remedy: nil, reason: nil) }
         let answer = AnswerBody(body)
@@ -56,8 +57,8 @@ public enum APNsAnswer {
             known(reason, text, wait: wait) ?? byStatus(status, text, wait: wait, isOld: isOld)
         if !isAboutAddress, outcome == .gone || reason == "TopicDisallowed" {
             (outcome, remedy) = (.refusedContent("\(text), for a token or topic of the message's own"), nil)
-        } else if isOld, tries > 0 {
-            // Apple has not heard of the device's newer registration: two attempts are enough.
+        } else if isOld, isRepeated() {
+            // Apple has not heard of the device's newer registration: two such answers are enough.
             outcome = .refusedContent("\(text), since before the device told its token")
         }
         return Verdict(outcome: outcome, remedy: remedy, reason: reason, isAboutAddress: isAboutAddress)
