@@ -57,32 +57,44 @@ extension Administrator {
             apns: contents.apns[project.number], relay: contents.relays[project.number])
     }
 
-    private static func switchOff(
-        _ kind: Transport.Kind, of project: Project, draft: inout CatalogDraft
+    /// Switches a service off, or all that the project has settings for (`nil`).
+    static func switchOff(
+        _ kind: Transport.Kind?, of project: Project, draft: inout CatalogDraft
     ) throws -> HTTPResponse {
         try check(project, draft)
-        let number = project.number
+        var hasSettings = false
+        for kind in kind.map({ [$0] }) ?? Transport.Kind.allCases
+        where try switchOff(kind, number: project.number, draft: &draft) {
+            hasSettings = true
+        }
+        return hasSettings ? status(of: project, draft.contents) : PushView.neverOn(kind)
+    }
+
+    /// Returns whether the project has settings for the service.
+    private static func switchOff(
+        _ kind: Transport.Kind, number: ProjectNumber, draft: inout CatalogDraft
+    ) throws -> Bool {
         switch kind {
         case .web:
-            guard var settings = draft.contents.webPush[number] else { return PushView.neverOn(kind) }
+            guard var settings = draft.contents.webPush[number] else { return false }
             if settings.isOn {
                 settings.isOn = false
                 try draft.put(settings, of: number)
             }
         case .apns:
-            guard var settings = draft.contents.apns[number] else { return PushView.neverOn(kind) }
+            guard var settings = draft.contents.apns[number] else { return false }
             if settings.isOn {
                 settings.isOn = false
                 try draft.put(settings, of: number)
             }
         case .fcm:
-            guard var settings = draft.contents.relays[number] else { return PushView.neverOn(kind) }
+            guard var settings = draft.contents.relays[number] else { return false }
             if settings.isOn {
                 settings.isOn = false
                 try draft.put(settings, of: number)
             }
         }
-        return status(of: project, draft.contents)
+        return true
     }
 
     private static func set(

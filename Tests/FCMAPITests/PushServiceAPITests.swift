@@ -133,6 +133,12 @@ private enum TestPEM {
             Issue.record("the key is not removed")
             return
         }
+        let all = push(admin(.delete, path))
+        guard case .switchOff(_, nil)? = all else {
+            Issue.record("the services are not switched off together")
+            return
+        }
+        #expect(all?.change?.subject.hasSuffix(" web, apns and fcm off") == true)
         for wrong in ["apns/moon/org.example.app", "fcm/sandbox/a", "pigeons", "apns/sandbox"] {
             #expect(error(admin(.delete, "\(path)/\(wrong)").response).http == 404)
         }

@@ -92,7 +92,8 @@ echo "ok: what the server said, and where; another user's server"
 push=("${tidecast[@]}" project push)
 refused 'The subject is missing' "${push[@]}" web first "${on[@]}"
 refused 'cannot be reached from outside' "${push[@]}" web first --subject mailto:a@push.invalid "${on[@]}"
-refused 'never had Web Push' "${push[@]}" off first "${on[@]}"
+refused 'never had Web Push' "${push[@]}" off first web "${on[@]}"
+refused 'never had a push service' "${push[@]}" off first "${on[@]}"
 refused 'The project does not exist' "${push[@]}" web nothing --subject mailto:push@example.com "${on[@]}"
 key=$("${push[@]}" web first --subject mailto:push@example.com "${on[@]}")
 [ "${#key}" = 87 ] || fail "the key for Web Push is $key"
@@ -148,6 +149,7 @@ refused 'https://' "${push[@]}" fcm first --service-account "$work/theirs.json" 
 grep -q 'tidecast@theirs.iam.gserviceaccount.com' "$work/push" || fail "the status lacks the account"
 grep -q 'PRIVATE' "$work/push" "$log" && fail "a secret is shown"
 [ "$("${push[@]}" off first fcm "${on[@]}")" = 'fcm off' ] || fail "the relay is not switched off"
+[ "$("${push[@]}" off first "${on[@]}")" = $'web off\napns off\nfcm off' ] || fail "the services are not switched off together"
 "${tidecast[@]}" audit "${on[@]}" | contains 'first fcm off' || fail "the audit log lacks the relay"
 echo "ok: settings for the relay, and what is wrong with them"
 

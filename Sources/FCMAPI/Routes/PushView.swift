@@ -9,7 +9,7 @@ extension PushRequest {
         switch self {
         case .show: return nil
         case .switchOff(let project, let kind):
-            return ("project.push", "\(project.id) \(kind.word) off")
+            return ("project.push", "\(project.id) \(kind?.word ?? "web, apns and fcm") off")
         case .removeKey(let project, let isSandbox, let bundleID):
             let place = PushView.environment(isSandbox)
             return ("project.push", "\(project.id) apns, no key for \(bundleID) in \(place)")
@@ -125,8 +125,10 @@ public enum PushView {
         "subject", "The subject is missing: mailto: or https:, for the people who run a push service."
     ).response()
 
-    public static func neverOn(_ kind: Transport.Kind) -> HTTPResponse {
+    /// `nil`: none of the services.
+    public static func neverOn(_ kind: Transport.Kind?) -> HTTPResponse {
         switch kind {
+        case nil: APIFailure.precondition("The project has never had a push service.")
         case .web: APIFailure.precondition("The project has never had Web Push.")
         case .apns: noKey
         case .fcm: noAccount

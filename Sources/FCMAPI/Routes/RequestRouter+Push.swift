@@ -10,7 +10,8 @@ public enum PushRequest: Sendable {
     case setWeb(Project, WebPushChange)
     case setAPNs(Project, APNsChange)
     case setRelay(Project, RelayChange)
-    case switchOff(Project, Transport.Kind)
+    /// `nil`: all services that the project has settings for.
+    case switchOff(Project, Transport.Kind?)
     /// Removes the key for one app in one of Apple's environments.
     case removeKey(Project, isSandbox: Bool, bundleID: String)
 }
@@ -35,10 +36,11 @@ extension Target {
 // /admin/projects/{project}/push, and /v1/projects/{project}/webPushKey.
 
 extension RequestRouter {
-    /// `GET …/push`, `POST …/push/SERVICE` and `DELETE …/push/SERVICE`, where the service is `web`, `apns` or
-    /// `fcm`; and `DELETE …/push/apns/ENVIRONMENT/BUNDLEID`.
+    /// `GET …/push`, `DELETE …/push`, `POST …/push/SERVICE` and `DELETE …/push/SERVICE`, where the service is
+    /// `web`, `apns` or `fcm`; and `DELETE …/push/apns/ENVIRONMENT/BUNDLEID`.
     func push(of project: Project) throws(APIError) -> PushRequest {
         if target.count == 4, request.method == .get { return .show(project) }
+        if target.count == 4, request.method == .delete { return .switchOff(project, nil) }
         if target.count == 7, target.matches(4, "apns"), request.method == .delete {
             return try removedKey(of: project)
         }

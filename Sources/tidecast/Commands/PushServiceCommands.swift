@@ -157,16 +157,18 @@ extension Project.Push {
 
     struct Off: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Switch a push service off; its keys and settings stay.",
+            abstract: "Switch all push services off, or one; keys and settings stay.",
             discussion: "With --bundle-id the command removes the key for one app, and the service stays on.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
-        @Argument(help: "The push service: web, apns or fcm.") var service = "web"
+        @Argument(help: "The push service: web, apns or fcm; without it all three.") var service: String?
         @Option(help: "Remove the key for this app at Apple's push service.") var bundleId: String?
         @Flag(help: "That key is the one for Apple's sandbox.") var sandbox = false
 
+        private static let services = ["web", "apns", "fcm"]
+
         func validate() throws {
-            guard ["web", "apns", "fcm"].contains(service) else {
+            if let service, !Self.services.contains(service) {
                 throw ValidationError("The push service must be web, apns or fcm, not \(service).")
             }
             guard bundleId == nil || service == "apns" else {
@@ -178,11 +180,17 @@ extension Project.Push {
         }
 
         func run() throws {
-            var path = "/admin/projects/\(id.segment)/push/\(service)"
+            var path = "/admin/projects/\(id.segment)/push"
+            if let service { path += "/\(service)" }
             if let bundleId { path += "/\(sandbox ? "sandbox" : "production")/\(bundleId.segment)" }
             let answer = try connection.call(.DELETE, path).object
             if connection.json { return try Output.json(answer) }
-            print(bundleId.map { "the key for \($0) is removed" } ?? "\(service) off")
+            if let bundleId { return print("the key for \(bundleId) is removed") }
+            // A service that the project has no settings for is neither on nor off.
+            for name in service.map({ [$0] }) ?? Self.services
+            where (answer[name] as? [String: Any])?["state"] as? String == "off" {
+                print("\(name) off")
+            }
         }
     }
 }
