@@ -267,7 +267,7 @@ let tests: [Target] = [
     .tests(
         of: "Node",
         with: [
-            "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog",
+            "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog", "Partitions",
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),

@@ -21,6 +21,8 @@ public enum PushOutcome: Hashable, Sendable {
     /// The node did not send the message, which says nothing of the service. The message is tried again. The
     /// text is for an operator.
     case unsent(String)
+    /// The message's time at this service was over before the message left.
+    case expired
 }
 
 extension PushOutcome {
@@ -34,6 +36,7 @@ extension PushOutcome {
         case .throttled, .overQuota: "throttled"
         case .transient: "failed"
         case .unsent: "unsent"
+        case .expired: "expired"
         }
     }
 
@@ -43,7 +46,10 @@ extension PushOutcome {
         case .refusedContent(let reason), .credentials(let reason), .unsent(let reason): reason
         case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?):
             "try again in \(seconds) s"
+        case .expired: PushOutcome.timeIsOver
         case .accepted, .gone, .throttled(nil), .overQuota(nil), .transient(nil): nil
         }
     }
+
+    public static let timeIsOver = "the message's time to live is over"
 }

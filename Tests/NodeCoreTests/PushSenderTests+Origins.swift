@@ -30,7 +30,7 @@ extension PushSenderTests {
         for (kind, seconds) in [(Transport.Kind.web, UInt64(2)), (.apns, 15), (.fcm, 10)] {
             for (outcome, first) in [
                 (PushOutcome.transient(retryAfterSeconds: nil), seconds),
-                (.throttled(retryAfterSeconds: 1), seconds), (.unsent("no"), 2),
+                (.throttled(retryAfterSeconds: 1), seconds), (.unsent("no"), 2), (.expired, 2),
             ] {
                 for tries in UInt64(0)...2 {
                     let world = World()

@@ -22,7 +22,7 @@ import Testing
         let ticket = PushTicket(loop: 0, number: 1, kind: kind, project: ProjectNumber(5), host: "h")
         for outcome in [
             PushOutcome.accepted, .gone, .refusedContent("no"), .throttled(retryAfterSeconds: nil),
-            .overQuota(retryAfterSeconds: nil), .transient(retryAfterSeconds: nil), .unsent("no"),
+            .overQuota(retryAfterSeconds: nil), .transient(retryAfterSeconds: nil), .unsent("no"), .expired,
         ] {
             notices.tell(outcome, ticket)
         }

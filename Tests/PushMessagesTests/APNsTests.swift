@@ -63,7 +63,7 @@ struct APNsTests {
         case .refusedContent: .refused
         case .credentials: .credentials
         case .throttled, .overQuota: .throttled
-        case .transient, .unsent: .transient
+        case .transient, .unsent, .expired: .transient
         }
     }
 

@@ -65,8 +65,18 @@ import Testing
                 DeviceState(
                     index: DeviceIndex(3), nonce: 4, lastSeen: Day(5), topicCount: 6, waitingCount: 7),
                 [], pushes: histories),
+            .device(
+                DeviceState(
+                    index: DeviceIndex(3), nonce: 4, lastSeen: Day(5), topicCount: 6, waitingCount: 7),
+                [], pushes: [expired]),
             .refused(.unavailable("the disk is full")), .refused(.unknown), .refused(.wrongCredential),
         ]
+    }
+
+    private static var expired: PushHistory {
+        let attempt = PushHistory.Attempt(
+            message: nil, time: WallTime(milliseconds: 8), outcome: .expired, tries: 1)
+        return PushHistory(kind: .web, activity: .idle, failed: attempt)
     }
 
     private static var histories: [PushHistory] {

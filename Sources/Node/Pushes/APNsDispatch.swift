@@ -115,8 +115,9 @@ final class APNsDispatch: Sendable {
                     isRepeated: { state.withLock { $0.oldNews.isRepeated(message.id) } })
                 answered(message, verdict, on: answer.connection)
             case .notPrepared(let reason):
-                dispatch.notices.tell(.unsent(reason), ticket)
-                dispatch.post(.unsent(reason), ticket)
+                let outcome = PushDispatch.withheld(reason)
+                dispatch.notices.tell(outcome, ticket)
+                dispatch.post(outcome, ticket)
             case .notSent(let reason), .failed(let reason):
                 dispatch.notices.unreached(reason, .apns, ticket.host)
                 dispatch.post(.transient(retryAfterSeconds: nil), ticket)

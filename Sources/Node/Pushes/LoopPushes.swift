@@ -51,8 +51,6 @@ struct LostOwnership: Error, CustomStringConvertible {
 
 /// What is left of a message's time to live at its push service.
 struct PushTimeLeft: Sendable {
-    static let over = "the message's time to live is over"
-
     /// No request leaves after this.
     private let end: MonotonicTime
     private let isMomentary: Bool
@@ -62,7 +60,7 @@ struct PushTimeLeft: Sendable {
         let ends = job.expires.milliseconds + (job.isMomentary ? Partition.momentaryDeadline : 0)
         let longest = Int64(MessageLimits.ttlSecondsMax) * 1000
         let left = min(ends - now.wall.milliseconds, longest)
-        guard left > 0 else { throw PushRefusal(.unsent(PushTimeLeft.over)) }
+        guard left > 0 else { throw PushRefusal(.expired) }
         end = now.monotonic.advanced(by: .milliseconds(UInt64(left)))
         isMomentary = job.isMomentary
     }
@@ -77,7 +75,7 @@ struct PushTimeLeft: Sendable {
 }
 
 private struct TimeIsOver: Error, CustomStringConvertible {
-    let description = PushTimeLeft.over
+    let description = PushOutcome.timeIsOver
 }
 
 extension NodeLoop {

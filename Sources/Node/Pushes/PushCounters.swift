@@ -4,7 +4,9 @@ import Synchronization
 
 /// How push services have answered, by service and outcome.
 final class PushCounters: Sendable {
-    static let outcomes = ["accepted", "gone", "refused", "credentials", "throttled", "failed", "unsent"]
+    static let outcomes = [
+        "accepted", "gone", "refused", "credentials", "throttled", "failed", "unsent", "expired",
+    ]
     private struct Key: Hashable {
         var kind: Transport.Kind
         var outcome: String

@@ -117,12 +117,18 @@ final class PushDispatch: Sendable {
     func unanswered(_ result: PushHTTPAnswer.Result, _ reason: String, _ ticket: PushTicket) -> PushOutcome {
         switch result {
         case .notPrepared, .notTried:
-            notices.tell(.unsent(reason), ticket)
-            return .unsent(reason)
+            let outcome = PushDispatch.withheld(reason)
+            notices.tell(outcome, ticket)
+            return outcome
         case .answered, .failed: break
         }
         notices.unreached(reason, ticket.kind, ticket.host)
         return .transient(retryAfterSeconds: nil)
+    }
+
+    /// The outcome of a message that did not leave: clients pass on in words what `mayLeave` has thrown.
+    static func withheld(_ reason: String) -> PushOutcome {
+        reason == PushOutcome.timeIsOver ? .expired : .unsent(reason)
     }
 
     static func retryAfter(_ fields: [(name: String, value: String)]) -> String? {

@@ -34,7 +34,7 @@ final class PushNotices: Sendable {
         case .refusedContent(let reason): warn("a push service refuses a message", kind, host, reason)
         case .unsent(let reason): warn("a message for a push service was not made", kind, host, reason)
         case .overQuota: warn("a push service takes no more of a project for now", kind, host, "quota")
-        case .accepted, .gone, .throttled, .transient: break
+        case .accepted, .gone, .throttled, .transient, .expired: break
         }
     }
 

@@ -232,7 +232,7 @@ struct PushSender {
             fail(&state, now: now, least: bounds.throttledMin, asked: asked)
             state.quotaUntil = state.pausedUntil
         // The node itself may have refused the message.
-        case .refusedContent, .unsent: break
+        case .refusedContent, .unsent, .expired: break
         }
     }
 
@@ -315,7 +315,9 @@ struct PushSender {
         case .transient(let seconds):
             let first = bounds.retryMin(known.job.transport.kind)
             retry(first: first, most: bounds.retryMax, asked: seconds)
-        case .unsent: retry(first: bounds.unsentMin, most: bounds.pauseMax)
+        // The partition sees at its next look that the message's time is over. Another way to the device may
+        // have longer.
+        case .unsent, .expired: retry(first: bounds.unsentMin, most: bounds.pauseMax)
         }
     }
 

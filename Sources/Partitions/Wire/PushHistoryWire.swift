@@ -33,6 +33,8 @@ extension ByteWriter {
         case .overQuota(let seconds): tagged(6, seconds)
         case .transient(let seconds): tagged(7, seconds)
         case .unsent(let reason): tagged(8, reason)
+        // A former build knows the outcome by its words only.
+        case .expired: tagged(8, PushOutcome.timeIsOver)
         }
     }
 
@@ -80,7 +82,9 @@ extension ByteReader {
         case 5: return .throttled(retryAfterSeconds: try seconds())
         case 6: return .overQuota(retryAfterSeconds: try seconds())
         case 7: return .transient(retryAfterSeconds: try seconds())
-        case 8: return .unsent(try text())
+        case 8:
+            let reason = try text()
+            return reason == PushOutcome.timeIsOver ? .expired : .unsent(reason)
         default: throw fail("an unknown outcome of a push")
         }
     }
