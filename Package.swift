@@ -268,6 +268,7 @@ let tests: [Target] = [
         of: "Node",
         with: [
             "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog", "Partitions",
+            "NodeCore",
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),

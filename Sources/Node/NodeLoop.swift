@@ -40,6 +40,8 @@ final class NodeLoop: @unchecked Sendable {
     private(set) lazy var frontend = RequestFrontend(loop: self, api: api)
     private(set) lazy var core = makeCore()
     var pushes = LoopPushes()
+    /// When the loop last told what waits for push services.
+    var pushesTold = MonotonicTime(.zero)
 
     init(
         number: Int, eventLoop: any EventLoop, shared: NodeShared, settings: APISettings,
@@ -91,6 +93,7 @@ final class NodeLoop: @unchecked Sendable {
     func beginKeepAlive() {
         keepAliveTask = eventLoop.scheduleRepeatedTask(initialDelay: .seconds(25), delay: .seconds(25)) { _ in
             self.frontend.keepAlive()
+            self.tellPushes()
             self.core.forgetIdleBuckets(now: Clock.now())
             self.keys.update(self.registrationKeys, now: Clock.now().wall)
             self.shared.administrator.note(self.api.takeUses(now: Clock.now().wall))
@@ -120,6 +123,7 @@ final class NodeLoop: @unchecked Sendable {
         core.turn(messages, now: now)
         settle()
         frontend.count()
+        if now.monotonic.since(pushesTold) >= .seconds(1) { tellPushes() }
         if core.hasWork { scheduleTurn() }
     }
 

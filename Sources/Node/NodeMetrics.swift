@@ -80,6 +80,21 @@ final class NodeMetrics: Sendable {
                     labels: [("service", kind.word), ("outcome", outcome)],
                     read: { Double(counters.count(kind, outcome)) })
             }
+            let messages: [(state: String, read: @Sendable (PushLoad) -> Int)] = [
+                ("waiting", { $0.waiting }), ("sending", { $0.underWay }),
+            ]
+            for (state, read) in messages {
+                registry.gauge(
+                    "tidecast_push_messages",
+                    "Messages that this node's senders hold for push services: waiting for their turn, or"
+                        + " sent and not answered. Others wait in their partitions.",
+                    labels: [("service", kind.word), ("state", state)],
+                    read: { Double(read(counters.load(kind))) })
+            }
+            registry.gauge(
+                "tidecast_push_origins_paused",
+                "Push services that an event loop leaves alone now, counted for each project and loop.",
+                labels: [("service", kind.word)], read: { Double(counters.load(kind).paused) })
             for alarm in PushAlarm.allCases {
                 registry.counter(
                     "tidecast_push_alarms_total", "Outcomes of pushes that an operator must look into.",

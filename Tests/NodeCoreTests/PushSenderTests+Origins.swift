@@ -25,6 +25,28 @@ extension PushSenderTests {
         if case .closed? = world.reports[world.submit(to: origin)] { true } else { false }
     }
 
+    @Test("what waits, what is under way and what is left alone is counted for each service")
+    func loads() {
+        let world = World {
+            $0.atOnce = 2
+            $0.failuresMax = 1
+        }
+        func load(_ kind: Transport.Kind) -> [Int] {
+            let load = world.sender.loads(now: world.now)[kind] ?? PushLoad()
+            return [load.waiting, load.underWay, load.paused]
+        }
+        for kind in Transport.Kind.allCases { #expect(load(kind) == [0, 0, 0]) }
+        world.submit(kind: .apns)
+        for project in UInt32(1)...2 {
+            for _ in 0..<3 { world.submit(kind: .web, project: project) }
+        }
+        #expect(load(.web) == [2, 4, 0] && load(.apns) == [0, 1, 0] && load(.fcm) == [0, 0, 0])
+        world.answer(.transient(retryAfterSeconds: nil))
+        #expect(load(.apns) == [0, 0, 1] && load(.web) == [2, 4, 0])
+        world.pass(seconds: 2)
+        #expect(load(.apns) == [0, 0, 0], "the pause is over")
+    }
+
     @Test("each service has its own time until the second try, and what the node did not send comes sooner")
     func firstRetry() {
         for (kind, seconds) in [(Transport.Kind.web, UInt64(2)), (.apns, 15), (.fcm, 10)] {

@@ -1,5 +1,6 @@
 import Logging
 import Model
+import NodeCore
 import PushMessages
 import Testing
 
@@ -30,6 +31,18 @@ import Testing
         for _ in 0..<3 { notices.tell(.credentials("no"), ticket) }
         #expect(alarms(kind) == [.credentials: 3])
         for other in Transport.Kind.allCases where other != kind { #expect(alarms(other).isEmpty) }
+    }
+
+    @Test("shows what all loops have for a service, and of each loop the newest")
+    func loads() {
+        var (one, two) = (PushLoad(), PushLoad())
+        (one.waiting, one.underWay, two.underWay, two.paused) = (3, 4, 5, 1)
+        counters.note([.web: one, .apns: two], of: 0)
+        counters.note([.web: two], of: 1)
+        #expect(counters.load(.web).waiting == 3 && counters.load(.web).underWay == 9)
+        #expect(counters.load(.web).paused == 1 && counters.load(.fcm) == PushLoad())
+        counters.note([:], of: 0)
+        #expect(counters.load(.web) == two && counters.load(.apns) == PushLoad())
     }
 
     @Test("raises no alarm for a service that the project does not use")

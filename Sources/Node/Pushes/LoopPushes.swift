@@ -79,6 +79,13 @@ private struct TimeIsOver: Error, CustomStringConvertible {
 }
 
 extension NodeLoop {
+    /// Tells the metrics what the loop's sender has. An idle loop tells with its regular work, so that no
+    /// pause that is long over stays in sight.
+    func tellPushes() {
+        pushesTold = now.monotonic
+        shared.counters.pushes.note(core.pushLoads(), of: number)
+    }
+
     /// Sends a message of the core's sender. The answer comes back as a message to this loop.
     func push(_ request: PushSend) {
         let shared = shared

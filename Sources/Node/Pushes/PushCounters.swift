@@ -1,4 +1,5 @@
 import Model
+import NodeCore
 import PushMessages
 import Synchronization
 
@@ -17,6 +18,8 @@ final class PushCounters: Sendable {
         var alarm: PushAlarm
     }
     private let alarms = Mutex<[AlarmKey: Int]>([:])
+    /// The newest of each loop.
+    private let loads = Mutex<[Int: [Transport.Kind: PushLoad]]>([:])
 
     func note(_ outcome: PushOutcome, of kind: Transport.Kind) {
         let key = Key(kind: kind, outcome: outcome.word)
@@ -29,6 +32,22 @@ final class PushCounters: Sendable {
 
     func note(_ alarm: PushAlarm, of kind: Transport.Kind) {
         alarms.withLock { $0[AlarmKey(kind: kind, alarm: alarm), default: 0] += 1 }
+    }
+
+    func note(_ loads: [Transport.Kind: PushLoad], of loop: Int) {
+        self.loads.withLock { $0[loop] = loads }
+    }
+
+    /// The sum of all loops.
+    func load(_ kind: Transport.Kind) -> PushLoad {
+        loads.withLock { loads in
+            loads.values.reduce(into: PushLoad()) { sum, loads in
+                guard let load = loads[kind] else { return }
+                sum.waiting += load.waiting
+                sum.underWay += load.underWay
+                sum.paused += load.paused
+            }
+        }
     }
 
     func count(_ kind: Transport.Kind, _ alarm: PushAlarm) -> Int {
