@@ -150,7 +150,7 @@ let worlds: [Target] = [
         on: [
             "MemoryEngine", "Model", "Journal", "Quotas", "Membership", "Placement", "Partitions",
             "Ownership", "Routing",
-            "NodeCore",
+            "NodeCore", "PushClient",
         ], settings: simulated),
 ]
 
@@ -268,7 +268,7 @@ let tests: [Target] = [
         of: "Node",
         with: [
             "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog", "Partitions",
-            "NodeCore",
+            "NodeCore", "PushClient",
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
