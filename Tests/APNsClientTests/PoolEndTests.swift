@@ -85,6 +85,31 @@ struct PoolEndTests {
         }
     }
 
+    /// Rounds of one connection each, which the service ends young after so many answers. Returns the longest
+    /// time between two connections.
+    private func longestGap(answers: Int) throws -> TimeSpan {
+        let world = PoolWorld {
+            $0.waitMax = .seconds(10_000)
+            $0.stableAnswers = 5
+        }
+        for _ in 0..<10 {
+            world.submit(answers)
+            while world.connecting.isEmpty { world.pass(.milliseconds(100)) }
+            let id = try #require(world.connect())
+            world.answer(id, count: answers)
+            world.machine.goneAway(id, reason: nil, now: world.now)
+            world.settle()
+        }
+        return zip(world.begun, world.begun.dropFirst()).map { $1.since($0) }.max() ?? .zero
+    }
+
+    @Test("counts a connection that has answered much as one that lasted, however young the service ends it")
+    func muchAnswered() throws {
+        let bounds = APNsClientSettings()
+        #expect(try longestGap(answers: 5) <= bounds.connectSpacing + bounds.backoffMin + .milliseconds(200))
+        #expect(try longestGap(answers: 4) >= bounds.backoffMin.doubled(times: 7))
+    }
+
     @Test("gives up only the connection that the caller names")
     func renewOne() throws {
         let world = PoolWorld()

@@ -85,6 +85,28 @@ struct PoolTests {
         #expect(world.count(first) == 10 && world.count(third) == 10)
     }
 
+    @Test("takes half of all connections at most, so that pools without one have the other half")
+    func half() throws {
+        let world = PoolWorld {
+            $0.connectionsMax = 6
+            $0.busyPing = .zero
+            $0.answerMax = .seconds(1_000)
+            $0.waitMax = .seconds(1_000)
+        }
+        world.submit(50)
+        for _ in 0..<20 {
+            if let id = world.connect(streams: 2) { world.answer(id) }
+            world.pass(.seconds(2))
+        }
+        #expect(world.open.count == 3, "half of six, although four of one pool are allowed")
+        for number in 0..<5 {
+            var other = PoolWorld.pool
+            other.teamID = "TEAM10000\(number)"
+            world.submit(1, to: other)
+        }
+        #expect(world.connecting.count == 3, "the other half goes to pools that have none")
+    }
+
     @Test("spreads requests over its connections")
     func spread() throws {
         let world = PoolWorld()
