@@ -3,7 +3,7 @@ import os
 import tempfile
 import unittest
 
-from system import device, rules, xunit
+from system import device, evidence, rules, xunit
 
 REPORT = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuites><testsuite name="TestResults" errors="0" tests="3" failures="2" skipped="1" time="1.5">
@@ -110,6 +110,31 @@ class EventTests(unittest.TestCase):
                  b"event: deleted_messages\r\n", b"data: {}\r\n", b"\r\n", b"id: 8\n", b"event: message\n"]
         self.assertEqual(list(device.events(lines)),
                          [("7", "message", '{"a": "b: c"}'), (None, "deleted_messages", "{}")])
+
+
+class EvidenceTests(unittest.TestCase):
+    """Names of tests: of those that are there, and of those that are not."""
+
+    def test_swift(self):
+        text = '@Suite("A") @MainActor final class FirstTests {\n    @Test("holds")\n    func holds() {}\n' \
+               "    private func helper() {}\n    struct Inner {\n    }\n" \
+               '    @Test(\n        "is refused", arguments: [1])\n    func refused(one: Int) {}\n}\n' \
+               'extension SecondTests {\n    @Test("is") func `is`() {}\n}\n'
+        self.assertEqual(evidence.swift_tests(text),
+                         {"FirstTests.holds", "FirstTests.refused", "SecondTests.is"})
+
+    def test_scripts(self):
+        text = "def step():\n    pass\ndef forgotten():\n    pass\ndef main():\n    step()\nmain()\n"
+        self.assertEqual(evidence.called_functions(text), {"step", "main"})
+
+    def test_names(self):
+        for name in ("PushMessagesTests.VAPIDTests.vector", "conformance 63", "acceptance/push_crypto.sh",
+                     "acceptance/apns.py:troubles"):
+            self.assertTrue(evidence.is_there(name), name)
+        for name in ("PushMessagesTests.VAPIDTests.vectors", "PushTests.VAPIDTests.vector", "conformance 0",
+                     "acceptance/push_crypto.py", "acceptance/none.sh", "acceptance/apns.py:trouble",
+                     "acceptance/none.py:troubles", ""):
+            self.assertFalse(evidence.is_there(name), name)
 
 
 if __name__ == "__main__":
