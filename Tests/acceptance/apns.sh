@@ -4,9 +4,5 @@
 # operator gives another; and the server is killed with messages waiting. Each device gets each message, again only with the same
 # apns-collapse-id.
 . "$(dirname "$0")/common.sh"
-venv=$root/.build/push-venv
-if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-if ! "$venv/bin/python" -c 'import cryptography, h2' 2> /dev/null; then
-  "$venv/bin/pip" install -q cryptography h2==4.4.1
-fi
-"$venv/bin/python" "$here/apns.py"
+python=$(http2_python)
+"$python" "$here/apns.py"

@@ -90,6 +90,15 @@ push_python() {
   fi
   echo "$venv/bin/python"
 }
+# http2_python: the same for the stand-ins that speak HTTP/2.
+http2_python() {
+  local venv=$root/.build/push-venv
+  if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv" >&2; fi
+  if ! "$venv/bin/python" -c 'import cryptography, h2' 2> /dev/null; then
+    "$venv/bin/pip" install -q cryptography h2==4.4.1 >&2
+  fi
+  echo "$venv/bin/python"
+}
 
 port=$(free_port)
 url=http://127.0.0.1:$port

@@ -39,10 +39,10 @@ class Plan:
 
 class Device:
     """What came for a device's token. `accepted`: (time, connection, message, fields) of each request with a
-    200."""
+    200; `disowned`: the same of requests that a GOAWAY called not processed."""
 
     def __init__(self):
-        self.plan, self.accepted, self.requests = None, [], 0
+        self.plan, self.accepted, self.disowned, self.requests = None, [], [], 0
 
 
 class APNsService:
@@ -56,8 +56,6 @@ class APNsService:
         self.mistakes, self.advice = [], []
         self.connections, self.count = {}, 0
         self.record = open(record, "a", encoding="utf-8") if record else None
-        # While set, the service neither reads nor writes.
-        self.frozen = threading.Event()
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.load_cert_chain(certificate, key)
@@ -140,8 +138,12 @@ class APNsService:
 
     def go_away(self, reason=None, *, processed=None):
         """All connections end. `processed`: how many of the streams under way are still answered; the others,
-        and later ones, are not (GOAWAY's last stream). None: all are."""
+        and later ones, are not processed (GOAWAY's last stream). None: all are."""
         self.each(lambda connection: connection.go_away(reason, processed))
+
+    def freeze(self):
+        """All connections stay and do nothing more: no byte is read, none is written."""
+        self.each(lambda connection: connection.freeze())
 
     def cut(self):
         """All connections break."""
@@ -166,7 +168,10 @@ class Connection:
             SettingCodes.MAX_CONCURRENT_STREAMS: 1, SettingCodes.MAX_HEADER_LIST_SIZE: 8192})
         # Streams: (fields, body) while they come, and the answers that wait: (time, stream, plan).
         self.open, self.late = {}, []
-        self.allowed, self.is_proven, self.last, self.is_cut = 1, False, None, False
+        # What `accepted` of a device has of a stream.
+        self.accepted = {}
+        self.allowed, self.is_proven, self.last = 1, False, None
+        self.is_cut, self.is_frozen = False, False
         # Bounds that the client has not acknowledged yet; it may still use the former one.
         self.unacknowledged = [1]
 
@@ -175,25 +180,25 @@ class Connection:
         self.send()
         self.socket.settimeout(0.02)
         while not self.is_cut:
-            self.thaw()
             self.carry_out()
             if self.is_cut:
                 break
+            if self.is_frozen:
+                time.sleep(0.02)
+                continue
             try:
                 data = self.socket.recv(65536)
             except TimeoutError:
                 continue
             if not data:
                 return
-            self.thaw()
             for event in self.h2.receive_data(data):
                 self.take(event)
             self.send()
 
-    def thaw(self):
-        """Waits while the service does nothing at all."""
-        while self.service.frozen.is_set():
-            time.sleep(0.02)
+    def freeze(self):
+        self.service.note(event="frozen", connection=self.number)
+        self.is_frozen = True
 
     def send(self):
         self.socket.settimeout(10)
@@ -204,7 +209,7 @@ class Connection:
         """The commands, and the answers whose time has come."""
         while not self.commands.empty() and not self.is_cut:
             self.commands.get()(self)
-        if self.is_cut:
+        if self.is_cut or self.is_frozen:
             return
         now = time.monotonic()
         due = [late for late in self.late if late[0] <= now]
@@ -231,6 +236,7 @@ class Connection:
         elif isinstance(event, h2.events.SettingsAcknowledged):
             if self.unacknowledged:
                 self.allowed = self.unacknowledged.pop(0)
+                self.service.note(event="bound", connection=self.number, streams=self.allowed)
         elif isinstance(event, h2.events.PriorityUpdated):
             self.service.mistake("a PRIORITY frame")
         elif isinstance(event, h2.events.PingReceived):
@@ -275,7 +281,8 @@ class Connection:
         plan = self.next_plan(device)
         self.service.note(**what, status=plan.status, reason=plan.reason, act=plan.act)
         if plan.status == 200 and plan.act is None:
-            device.accepted.append((time.monotonic(), self.number, message, found))
+            self.accepted[stream] = device, (time.monotonic(), self.number, message, found)
+            device.accepted.append(self.accepted[stream][1])
         self.act(stream, plan)
 
     def next_plan(self, device):
@@ -317,6 +324,7 @@ class Connection:
         if stream not in self.open:
             return
         fields, _ = self.open.pop(stream)
+        self.accepted.pop(stream, None)
         answer = {"reason": reason} if reason else {}
         if timestamp is not None:
             answer["timestamp"] = timestamp
@@ -340,12 +348,15 @@ class Connection:
 
     def go_away(self, reason, processed):
         streams = sorted(self.open)
-        if processed is None:
-            self.last = self.h2.highest_inbound_stream_id
-        else:
-            self.last = streams[processed - 1] if 0 < processed <= len(streams) else 0
-            for stream in streams[processed:]:
-                self.open.pop(stream)
+        left = [] if processed is None else streams[processed:]
+        # A client's streams have odd numbers.
+        self.last = max(left[0] - 2, 0) if left else self.h2.highest_inbound_stream_id
+        for stream in left:
+            self.open.pop(stream)
+            device, accepted = self.accepted.pop(stream, (None, None))
+            if device:
+                device.accepted.remove(accepted)
+                device.disowned.append(accepted)
         self.late = [late for late in self.late if late[1] in self.open]
         data = json.dumps({"reason": reason}).encode() if reason else b""
         self.service.note(event="goaway", connection=self.number, last=self.last, reason=reason)
