@@ -71,7 +71,7 @@ ROWS = [
         ("PushMessagesTests.APNsTokensTests.period", "PushMessagesTests.APNsTests.issuedAt",
          "PushMessagesTests.APNsTests.token", "acceptance/push_crypto.py:check_tokens")),
     Row(22, "two nodes do not change Apple's token in turn",
-        ("PushMessagesTests.APNsTests.issuedAt",), "no test has two nodes at one service"),
+        ("PushMessagesTests.APNsTests.issuedAt", "acceptance/apns_cluster.py:check_tokens")),
     Row(23, "one stream until the first 200, then as many as the service allows",
         ("APNsClientTests.ConnectionTests.streams", "APNsClientTests.PoolTests.unproven",
          "acceptance/apns.py:fan_out")),

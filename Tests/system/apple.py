@@ -74,11 +74,14 @@ class Apple:
             file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return path
 
-    def give(self, shop, key_id, team, bundle=APP, known=True):
-        """The operator gives the project a new key."""
-        file = self.make_key(key_id, team, known)
+    def set_key(self, shop, file, key_id, team, bundle=APP):
+        """The operator gives the project a key from its file."""
         return shop.set_push("apns", "--key", file, "--key-id", key_id, "--team-id", team, "--bundle-id",
                              bundle, "--host", f"localhost:{self.service.port}", "--ca", self.authority)
+
+    def give(self, shop, key_id, team, bundle=APP, known=True):
+        """The operator gives the project a new key."""
+        return self.set_key(shop, self.make_key(key_id, team, known), key_id, team, bundle)
 
 
 def all_got(phones, name):

@@ -1,5 +1,5 @@
-"""A project `shop` whose devices push services reach: its backend, and its apps, which speak as Firebase's
-SDKs do."""
+"""A project whose devices push services reach: its backend, and its apps, which speak as Firebase's SDKs
+do."""
 import json
 
 from system.checks import check
@@ -8,21 +8,21 @@ from system.checks import check
 class Project:
     """The project on a server that runs, with a key for apps and one for the backend."""
 
-    def __init__(self, server):
-        self.server = server
-        made = json.loads(server.command("project", "create", "shop", "--service-account", "-"))
-        check(made["project_id"] == "shop", "a project is made")
-        app, bearer = (json.loads(server.command("project", "key", "create", "shop", "--kind", kind,
+    def __init__(self, server, name="shop"):
+        self.server, self.name, self.path = server, name, f"/v1/projects/{name}"
+        made = json.loads(server.command("project", "create", name, "--service-account", "-"))
+        check(made["project_id"] == name, f"the project {name} is made")
+        app, bearer = (json.loads(server.command("project", "key", "create", name, "--kind", kind,
                                                  "--json"))["key"] for kind in ("device", "bearer"))
         self.app = {"x-goog-api-key": app}
         self.backend = {"authorization": f"Bearer {bearer}", "access_token_auth": "true"}
 
     def set_push(self, service, *words):
-        """What `project push SERVICE shop …` answers, as JSON."""
-        return json.loads(self.server.command("project", "push", service, "shop", *words, "--json"))
+        """What `project push SERVICE` answers for the project, as JSON."""
+        return json.loads(self.server.command("project", "push", service, self.name, *words, "--json"))
 
     def push_status(self):
-        return json.loads(self.server.command("project", "push", "status", "shop", "--json"))
+        return json.loads(self.server.command("project", "push", "status", self.name, "--json"))
 
     def call(self, method, path, body, headers):
         status, raw = self.server.call(method, path, body, {"content-type": "application/json", **headers})
@@ -30,19 +30,19 @@ class Project:
 
     def install(self):
         """The headers by which an app's installation speaks."""
-        status, made = self.call("POST", "/v1/projects/shop/installations", {}, self.app)
+        status, made = self.call("POST", f"{self.path}/installations", {}, self.app)
         assert status == 200, (status, made)
         return {**self.app, "x-goog-firebase-installations-auth": "FIS " + made["authToken"]["token"]}
 
     def register(self, installation, **block):
         """The device tells its address, such as `ios={…}`. Returns the registration token."""
-        status, made = self.call("POST", "/v1/projects/shop/registrations", block, installation)
+        status, made = self.call("POST", f"{self.path}/registrations", block, installation)
         assert status == 200, (status, made)
         return made["token"]
 
     def device(self, token):
         """What the server shows of a device."""
-        status, made = self.call("GET", f"/v1/projects/shop/registrations/{token}", None, self.backend)
+        status, made = self.call("GET", f"{self.path}/registrations/{token}", None, self.backend)
         assert status == 200, (status, made)
         return made
 
@@ -53,7 +53,7 @@ class Project:
 
     def send(self, **message):
         """Status, and the id of the accepted message or the error."""
-        status, made = self.call("POST", "/v1/projects/shop/messages:send", {"message": message},
+        status, made = self.call("POST", f"{self.path}/messages:send", {"message": message},
                                  self.backend)
         return status, made["name"].split("/")[-1] if status == 200 else made["error"]
 
