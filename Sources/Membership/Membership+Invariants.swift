@@ -62,8 +62,8 @@ extension Membership {
             if suspicion.incarnation != member.incarnation {
                 return "session \(session.rawValue) is suspected in another incarnation"
             }
-            if suspicion.accusers.isEmpty { return "nobody suspects session \(session.rawValue)" }
-            if Set(suspicion.accusers).count < suspicion.accusers.count {
+            if suspicion.confirmations.isEmpty { return "nobody suspects session \(session.rawValue)" }
+            if Set(suspicion.confirmations).count < suspicion.confirmations.count {
                 return "somebody suspects session \(session.rawValue) twice"
             }
         }

@@ -22,9 +22,9 @@ extension Membership {
         /// The time between two comparisons of everything with another member, in clusters of up to 32.
         public var syncInterval: TimeSpan = .seconds(30)
         /// A piece of news goes into this many packets times the binary logarithm of the number of nodes.
-        public var tellingsFactor = 3
+        public var retransmitFactor = 3
         /// After this long a node forgets a dead member.
-        public var memoryOfTheDead: TimeSpan = .seconds(86_400)
+        public var deadRetention: TimeSpan = .seconds(86_400)
         /// How many members a node remembers at most; it believes in no new ones beyond them.
         public var membersMax = 8192
         /// Bytes of a datagram's packet before it is sealed: at least enough for the news of one node.
@@ -66,7 +66,7 @@ extension Membership {
             }
             if syncBytesMax < 8192 { return "`syncBytesMax` must be at least 8,192" }
             if doubtsMin > doubtsMax { return "`doubtsMin` must be at most `doubtsMax`" }
-            let counts = [tellingsFactor, membersMax, factsMax, relaysMax, seedQuestionsMax]
+            let counts = [retransmitFactor, membersMax, factsMax, relaysMax, seedQuestionsMax]
             return counts.contains { $0 < 1 } ? "each factor and each count must be at least 1" : nil
         }
 

@@ -159,7 +159,7 @@ extension Membership {
         // The node never forgets a dead member that is in the engine's table: the member may come back.
         for member in roster.all
         where member.state == .left || (member.state == .dead && !tabled.contains(member.session)) {
-            if turn.now.since(member.since) > options.memoryOfTheDead { roster.remove(member.session) }
+            if turn.now.since(member.since) > options.deadRetention { roster.remove(member.session) }
         }
         if let other = roster.someAlive(1, except: nil, &random).first {
             lastSync = turn.now
@@ -176,7 +176,7 @@ extension Membership {
             switch member.state {
             case .alive: break
             case .suspect:
-                let accuser = suspicions[member.session]?.accusers.first ?? own.session
+                let accuser = suspicions[member.session]?.confirmations.first ?? own.session
                 out.raw(Update.suspect(member.session, member.incarnation, by: accuser).encoded)
             case .dead:
                 out.raw(Update.dead(member.session, member.incarnation, by: own.session).encoded)

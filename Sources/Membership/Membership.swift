@@ -199,6 +199,6 @@ public struct Membership: Sendable {
     /// How many packets carry a piece of news at most.
     var retransmitLimit: Int {
         let others = roster.count + 1
-        return options.tellingsFactor * (Int.bitWidth - others.leadingZeroBitCount)
+        return options.retransmitFactor * (Int.bitWidth - others.leadingZeroBitCount)
     }
 }

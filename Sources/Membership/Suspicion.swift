@@ -3,8 +3,8 @@ import Model
 /// A suspicion, which ends the sooner the more nodes share it (Lifeguard §IV-B).
 struct Suspicion: Sendable {
     let incarnation: UInt32
-    /// The nodes that suspect the member; the first accuser stands first.
-    var accusers: [SessionID]
+    /// The nodes that suspect the member. The node that suspected it first stands first.
+    var confirmations: [SessionID]
     private var since: MonotonicTime
     /// How many nodes beyond the first accuser count.
     private let confirmationsMax: Int
@@ -14,15 +14,15 @@ struct Suspicion: Sendable {
         options: Membership.Options
     ) {
         self.incarnation = incarnation
-        accusers = [accuser]
+        confirmations = [accuser]
         self.since = since
         confirmationsMax = min(options.confirmations, max(0, members - 2))
     }
 
     /// Notes another accuser. `true` where the accuser is new and counts, so that others should hear of it.
     mutating func confirm(by accuser: SessionID) -> Bool {
-        guard accusers.count <= confirmationsMax, !accusers.contains(accuser) else { return false }
-        accusers.append(accuser)
+        guard confirmations.count <= confirmationsMax, !confirmations.contains(accuser) else { return false }
+        confirmations.append(accuser)
         return true
     }
 
@@ -30,7 +30,7 @@ struct Suspicion: Sendable {
 
     func deadline(_ options: Membership.Options) -> MonotonicTime {
         since.advanced(
-            by: Suspicion.length(confirmations: accusers.count - 1, of: confirmationsMax, options))
+            by: Suspicion.length(confirmations: confirmations.count - 1, of: confirmationsMax, options))
     }
 
     /// max − (max − min) · log(c + 1) / log(k + 1), in whole numbers; c is `confirmations`, k is `most`.

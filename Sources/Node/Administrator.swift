@@ -178,7 +178,7 @@ final class Administrator: Sendable {
         case .cluster: answer(loop, loop.shared.clusterAnswer())
         case .drain(let node, let force): drain(node, force: force, on: loop, for: work, answer)
         case .uncordon(let node):
-            guard loop.shared.isClustered else { return answer(loop, NodeShared.alone) }
+            guard loop.shared.isClustered else { return answer(loop, NodeShared.notClustered) }
             change(
                 on: loop, for: work,
                 { draft in

@@ -18,7 +18,7 @@ extension NodeShared {
 
     /// The cluster as this node sees it: its members, and each partition's owner and epoch.
     func clusterAnswer() -> HTTPResponse {
-        guard let cluster else { return NodeShared.alone }
+        guard let cluster else { return NodeShared.notClustered }
         let view = cluster.current
         var names: [SessionID: String] = [:]
         var owned: [SessionID: UInt64] = [:]
@@ -101,7 +101,7 @@ extension NodeShared {
         return Set(names).subtracting(present).sorted().map { .text($0) }
     }
 
-    static let alone = APIFailure.precondition("This node is not part of a cluster.")
+    static let notClustered = APIFailure.precondition("This node is not part of a cluster.")
 
     struct DrainRefusal: Error {
         var response: HTTPResponse
@@ -125,7 +125,7 @@ extension NodeShared {
 
     /// The node that is to leave, or the refusal where the cluster has no such node.
     func drain(of node: String, force: Bool) -> Result<Drain, DrainRefusal> {
-        guard let cluster else { return .failure(DrainRefusal(response: NodeShared.alone)) }
+        guard let cluster else { return .failure(DrainRefusal(response: NodeShared.notClustered)) }
         let view = cluster.current
         guard let member = view.members.first(where: { $0.name == node }) else {
             let names = view.members.map(\.name).sorted().joined(separator: ", ")

@@ -18,7 +18,7 @@ extension Ownership {
         /// How long a lease's counter may stand still.
         public var lease: TimeSpan = .milliseconds(1500)
         /// After this many leases a node counts as gone even where gossip does not hold it dead.
-        public var leasesAlone: UInt64 = 3
+        public var leasesWithoutGossip: UInt64 = 3
         /// How long the candidates must stay the same before a partition leaves a living owner.
         /// An owner that leaves, or is cut off, does not wait.
         public var stability: TimeSpan = .seconds(3)
@@ -38,7 +38,7 @@ extension Ownership {
             if pollInterval == .zero { return "`pollInterval` must be longer than zero" }
             // The next renewal makes up for one that is late or lost.
             if lease < pollInterval * 2 { return "`lease` must be at least two poll intervals" }
-            if leasesAlone < 2 { return "`leasesAlone` must be at least 2" }
+            if leasesWithoutGossip < 2 { return "`leasesWithoutGossip` must be at least 2" }
             if followedFor < followingMax { return "`followedFor` must be at least `followingMax`" }
             let counts = [takesAtOnce, releasesAtOnce, followsAtOnce]
             return counts.contains { $0 < 1 }

@@ -57,7 +57,7 @@ public struct Ownership {
     var heard: [PartitionID: Route] = [:]
     var fencing: Set<SessionID> = []
     var following = Following()
-    var formers: Formers
+    var formerGrants: FormerOwnerGrants
     var last = Poll(sessions: [], partitions: [])
     var members: [Member] = []
     var strangers: [String: String] = [:]
@@ -75,7 +75,7 @@ public struct Ownership {
         self.name = name
         self.info = info
         self.options = options
-        formers = Formers(lease: options.lease)
+        formerGrants = FormerOwnerGrants(lease: options.lease)
         looks = Looks(options, now: now)
         candidatesSince = now
     }
@@ -182,7 +182,7 @@ public struct Ownership {
             seen[row.id] = Seen(counter: row.counter, since: turn.now)
         }
         let living = Set(poll.sessions.map(\.id))
-        formers.note(last.sessions, then: poll, turn.now)
+        formerGrants.note(last.sessions, then: poll, turn.now)
         seen = seen.filter { living.contains($0.key) }
         suspects = suspects.filter { living.contains($0.key) }
         fencing.formIntersection(living)
@@ -239,7 +239,7 @@ public struct Ownership {
             let held = holdings[row.id]
             if row.owner == session, held == nil {
                 holdings[row.id] = .loading(row.epoch)
-                let grantsAfter = formers.noteTaken(row.id, turn.now)
+                let grantsAfter = formerGrants.noteTaken(row.id, turn.now)
                 turn.effects.append(.load(row.id, row.epoch, grantsAfter: grantsAfter))
             } else if let epoch = held?.epoch,
                 row.epoch > epoch || (row.epoch == epoch && row.owner != session)
@@ -283,7 +283,7 @@ public struct Ownership {
     private func isGone(_ other: SessionID, _ asked: MonotonicTime) -> Bool {
         guard other != session, let since = seen[other]?.since else { return false }
         let still = asked.since(since)
-        return still >= looks.patience * options.leasesAlone
+        return still >= looks.patience * options.leasesWithoutGossip
             || (still >= looks.patience && suspects[other] != nil)
     }
 
@@ -314,11 +314,11 @@ public struct Ownership {
                 else { continue }
                 taking += 1
                 holdings[row.id] = .taking
-                formers.noteTaking(row)
+                formerGrants.noteTaking(row)
                 turn.effects.append(.take(row))
             case .serving(let epoch):
                 guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable,
-                    !formers.mayGrant(row.id, turn.now)
+                    !formerGrants.mayGrant(row.id, turn.now)
                 else {
                     following.settle(row.id)
                     continue
@@ -351,7 +351,7 @@ public struct Ownership {
             return
         }
         holdings[id] = .loading(epoch)
-        turn.effects.append(.load(id, epoch, grantsAfter: formers.noteTaken(id, turn.now)))
+        turn.effects.append(.load(id, epoch, grantsAfter: formerGrants.noteTaken(id, turn.now)))
         turn.effects.append(.nudge)
         looks.wantAgain()
     }

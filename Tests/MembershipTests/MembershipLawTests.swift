@@ -73,9 +73,9 @@ struct MembershipLawTests {
             member.incarnation += 1
             machine.roster.update(member)
         }
-        isSeen("nobody suspects session 2") { $0.suspicions[SessionID(2)]?.accusers = [] }
+        isSeen("nobody suspects session 2") { $0.suspicions[SessionID(2)]?.confirmations = [] }
         isSeen("somebody suspects session 2 twice") {
-            $0.suspicions[SessionID(2)]?.accusers = [SessionID(3), SessionID(3)]
+            $0.suspicions[SessionID(2)]?.confirmations = [SessionID(3), SessionID(3)]
         }
         isSeen("nobody is woken to end a suspicion") { machine in
             let never = MonotonicTime.max

@@ -115,7 +115,7 @@ extension Membership {
     @Test("does not forget a node that stands in the engine's table")
     func tabled() {
         var options = Membership.Options()
-        options.memoryOfTheDead = .seconds(1)
+        options.deadRetention = .seconds(1)
         options.syncInterval = .seconds(1)
         var machine = Membership(
             session: SessionID(1), name: "a", address: "a", info: [], seed: 1, options: options, now: now)

@@ -162,7 +162,9 @@ extension SwarmDraw {
             let slow = $0.ownership.pollInterval + 2 * $0.writeMax + .milliseconds(200)
             $0.ownership.lease = max($0.ownership.pollInterval * $1, slow)
         }
-        bound("leases-alone", plain.leasesAlone, from: 2, to: 4) { $0.ownership.leasesAlone = $1 }
+        bound("leases-alone", plain.leasesWithoutGossip, from: 2, to: 4) {
+            $0.ownership.leasesWithoutGossip = $1
+        }
         bound("stability-ms", plain.stability.milliseconds, from: 0, to: 6000) {
             $0.ownership.stability = .milliseconds($1)
         }
@@ -217,8 +219,8 @@ extension SwarmDraw {
         bound("sync-ms", plain.syncInterval.milliseconds, from: 500) {
             $0.membership.syncInterval = .milliseconds($1)
         }
-        bound("tellings", UInt64(plain.tellingsFactor), from: 1, to: 6) {
-            $0.membership.tellingsFactor = Int($1)
+        bound("tellings", UInt64(plain.retransmitFactor), from: 1, to: 6) {
+            $0.membership.retransmitFactor = Int($1)
         }
         drawGossipBounds(plain)
         add("replayed-datagrams", 0, value: rate()) { $0.replayedPerMille = $1 }
@@ -229,8 +231,8 @@ extension SwarmDraw {
             $0.membership.packetBytesMax = Int($1)
         }
         bound("sync-bytes", UInt64(plain.syncBytesMax), from: 8192) { $0.membership.syncBytesMax = Int($1) }
-        bound("dead-for-ms", plain.memoryOfTheDead.milliseconds, from: 1000) {
-            $0.membership.memoryOfTheDead = .milliseconds($1)
+        bound("dead-for-ms", plain.deadRetention.milliseconds, from: 1000) {
+            $0.membership.deadRetention = .milliseconds($1)
         }
         bound("members-max", UInt64(plain.membersMax), from: 32) { $0.membership.membersMax = Int($1) }
         bound("facts-max", UInt64(plain.factsMax), from: 1) { $0.membership.factsMax = Int($1) }

@@ -7,7 +7,7 @@ import Model
 /// that was fenced has not renewed for longer than that. An owner that is *superseded*, by another process of
 /// its name that begins while the owner runs, may have renewed a moment ago and may not hear of its end: the
 /// heirs of that owner wait.
-struct Formers {
+struct FormerOwnerGrants {
     private struct Former {
         /// When this node first saw that the session was gone: its last renewal was before.
         var goneBy: MonotonicTime
