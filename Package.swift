@@ -150,7 +150,7 @@ let worlds: [Target] = [
         on: [
             "MemoryEngine", "Model", "Journal", "Quotas", "Membership", "Placement", "Partitions",
             "Ownership", "Routing",
-            "NodeCore", "PushClient",
+            "NodeCore",
         ], settings: simulated),
 ]
 
@@ -267,8 +267,8 @@ let tests: [Target] = [
     .tests(
         of: "Node",
         with: [
-            "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog", "Partitions",
-            "NodeCore", "PushClient",
+            "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog",
+            "Partitions", "NodeCore", "PushClient",
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),

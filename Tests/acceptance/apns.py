@@ -112,6 +112,7 @@ def refused_key(shop, apple, phones):
     names = [shop.publish("news", data={"held": str(number)}) for number in range(3)]
     wait(lambda: shop.pushed("credentials", "apns") > 0, "Apple to refuse the key")
     wait(lambda: "refuses the project's key" in shop.server.log_text(), "a line for the operator")
+    check(shop.alarms("credentials", "apns") > 0, "a refused key raises an alarm")
     answer = apple.give(shop, "KEY0000002", TEAM)
     check([key["keyId"] for key in answer["keys"]] == ["KEY0000002"], "a new key replaces the former one")
     for name in names:

@@ -15,8 +15,9 @@ extension RequestRouter {
         if target.matches(1, "cluster") { return .operate }
         // Below /admin/projects, `operate` may change a project's quotas and subscriptions. Making and
         // deleting projects, making keys, and settings of push services need `admin`.
-        return target.matches(1, "projects") && target.count == 4 && !target.matches(3, "keys")
-            ? .operate : .admin
+        let isOperation =
+            target.matches(3, "quotas") || target.matches(3, "subscribe") || target.matches(3, "unsubscribe")
+        return target.matches(1, "projects") && target.count == 4 && isOperation ? .operate : .admin
     }
 
     /// Why an operator's token does not count for this request; `nil` where it counts or there is none.
