@@ -80,7 +80,8 @@ public enum AdminRequest: Sendable {
 public struct ResponseForm: Sendable {
     enum Kind: Sendable {
         case send
-        case refusedSend(RefusedSend)
+        case refusedSend(RefusedContent)
+        case refusedBatch(RefusedContent)
         /// One slot for each token of the batch: an error that is known already, or `nil` where the next
         /// outcome answers the token.
         case batch([String?])
@@ -122,11 +123,13 @@ public struct ResponseForm: Sendable {
     }
     var kind: Kind
     var project: Project
+    /// A batch's answer has the form of the Instance ID API, and not of the command line's.
+    var isOfIID = true
 }
 
-/// The answer to a send whose content is refused, given once the send has spent its quota token. An object,
-/// so that the forms of other answers need no room for it.
-final class RefusedSend: Sendable {
+/// The answer to a send or a batch whose content is refused, given once the request has spent what it costs
+/// of the quota. An object, so that the forms of other answers need no room for it.
+final class RefusedContent: Sendable {
     let response: HTTPResponse
     init(_ response: HTTPResponse) { self.response = response }
 }
@@ -157,6 +160,8 @@ public final class API {
     /// Why a quota surely refuses a send of the project; `nil` where that is not certain. Asked before the
     /// body is parsed, so that sends far beyond a project's quota cost the other projects almost nothing.
     public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
+    /// The same of a batch of the project.
+    public var refusalOfChange: ((ProjectNumber) -> QuotaRefusal?)?
     /// The last routed request, where it was a refused attempt to act as an operator.
     var refusedOperator: RefusedOperator?
     let authenticator: Authenticator

@@ -54,9 +54,8 @@ final class RequestFrontend {
         self.loop = loop
         self.api = api
         latencies = loop.shared.metrics.requestSeconds.cell()
-        api.refusalOfSend = { [unowned loop] project in
-            loop.core.refusalOfSend(in: project, now: loop.now)
-        }
+        api.refusalOfSend = { [unowned loop] in loop.core.refusalOfSend(in: $0, now: loop.now) }
+        api.refusalOfChange = { [unowned loop] in loop.core.refusalOfChange(in: $0, now: loop.now) }
     }
 
     // MARK: Requests

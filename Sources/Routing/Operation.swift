@@ -12,6 +12,9 @@ public enum Operation: Sendable {
     /// A send that the API refuses for its content: it costs a token, as at FCM, and nothing else happens.
     /// Answered with `.done`.
     case refusedSend(project: ProjectNumber)
+    /// Changes that the API refuses for their content: a malformed batch, or a batch of false tokens. Each
+    /// costs a token, and nothing else happens. Answered with `.done`.
+    case refusedChanges(project: ProjectNumber, count: Int)
     case changeSubscriptions(SubscriptionChange)
     /// The topics to which a device is subscribed, with the dates. Answered with `.subscriptions`.
     case subscriptions(of: Registration, by: Caller)
@@ -62,15 +65,18 @@ public struct SubscriptionChange: Sendable {
     /// In the caller's order; a device may stand in it twice.
     public var devices: [Registration]
     public var caller: Caller
+    /// Tokens of the request that name no device of the project. They cost what changes cost.
+    public var falseTokens: Int
     public init(
         project: ProjectNumber, kind: Kind, topic: TopicName, devices: [Registration],
-        caller: Caller = .backend
+        caller: Caller = .backend, falseTokens: Int = 0
     ) {
         self.project = project
         self.kind = kind
         self.topic = topic
         self.devices = devices
         self.caller = caller
+        self.falseTokens = falseTokens
     }
 }
 

@@ -161,6 +161,11 @@ public final class Router {
         admission.refusal(of: .sends, project, now: now.monotonic)
     }
 
+    /// The same of a change of subscriptions.
+    public func refusalOfChange(in project: ProjectNumber, now: Instant) -> QuotaRefusal? {
+        admission.refusal(of: .subscriptionChanges, project, now: now.monotonic)
+    }
+
     /// `since`: when the operation came.
     func submit(_ operation: Operation, ticket: UInt64, since: MonotonicTime, _ turn: inout Turn) {
         guard pending.count < options.bounds.operationsMax else {
@@ -178,14 +183,19 @@ public final class Router {
             if admit(1, of: .sends, in: project, for: operation, ticket: ticket, since: since, &turn) != nil {
                 turn.finish(ticket, .done)
             }
+        case .refusedChanges(let project, let count):
+            let granted = admit(
+                count, of: .subscriptionChanges, in: project, for: operation, ticket: ticket, since: since,
+                &turn)
+            if granted != nil { turn.finish(ticket, .done) }
         case .changeSubscriptions(let change):
-            let wanted = change.devices.count
+            let wanted = change.devices.count + change.falseTokens
             guard
                 let granted = admit(
                     wanted, of: .subscriptionChanges, in: change.project, for: operation, ticket: ticket,
                     since: since, &turn)
             else { return }
-            submit(change, granted: granted, ticket: ticket, &turn)
+            submit(change, granted: min(granted, change.devices.count), ticket: ticket, &turn)
         case .register(let project):
             let granted = admit(
                 1, of: .registrations, in: project, for: operation, ticket: ticket, since: since, &turn)

@@ -67,12 +67,14 @@ final class APIHarness {
 }
 
 extension APIAction {
-    /// The answer. For a refused send: the answer that follows once the send's token of the quota is taken.
+    /// The answer. For a refused send or batch: the answer that follows once its quota is taken.
     var response: HTTPResponse? {
         switch self {
         case .respond(let response): response
         case .operation(.refusedSend, let form):
             if case .refusedSend(let answer) = form.kind { answer.response } else { nil }
+        case .operation(.refusedChanges, let form):
+            if case .refusedBatch(let answer) = form.kind { answer.response } else { nil }
         default: nil
         }
     }

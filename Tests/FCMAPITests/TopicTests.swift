@@ -47,6 +47,46 @@ struct TopicTests {
         #expect(legacy.response?.status == 401)
     }
 
+    @Test("a batch that is refused for what it says costs its project changes of topics")
+    func refusedBatch() throws {
+        let token = harness.token()
+        for (action, cost, status) in [
+            (batch([]), 1, 400), (batch([token], to: "/topics/a b"), 1, 400),
+            (batch(Array(repeating: token, count: 1001)), 1, 400),
+            (harness.route(.post, "/iid/v1:batchRemove", "{", headers: sign), 1, 400),
+            (batch(Array(repeating: "nonsense", count: 700)), 700, 200),
+            (batch([harness.token(project: 6), "nonsense"]), 2, 200),
+        ] {
+            guard case .operation(.refusedChanges(let project, let count), let form) = action else {
+                Issue.record("\(action)")
+                continue
+            }
+            #expect(project == harness.project.number && count == cost)
+            #expect(harness.api.render(.done, form).status == status)
+            let quota = QuotaRefusal(kind: .subscriptionChanges, limit: 3000, retryDelay: .seconds(1))
+            let refused = harness.api.render(.refused(.quota(quota)), form)
+            #expect(refused.status == 429 && object(refused.body)["error"] as? String == "RESOURCE_EXHAUSTED")
+        }
+        #expect(batch([token, "nonsense", "nonsense"]).change?.falseTokens == 2)
+        // A client without a right to a project cannot spend the project's quota.
+        let stranger = harness.route(.post, "/iid/v1:batchAdd", "{", bearer: nil, headers: sign)
+        if case .respond = stranger {} else { Issue.record("\(stranger)") }
+    }
+
+    @Test("a batch that is certainly refused for the quota is answered before its body is read")
+    func earlyRefusal() {
+        harness.api.refusalOfChange = { project in
+            project == self.harness.project.number
+                ? QuotaRefusal(kind: .subscriptionChanges, limit: 3000, retryDelay: .seconds(1)) : nil
+        }
+        let action = harness.route(.post, "/iid/v1:batchAdd", "{", headers: sign)
+        guard case .respond(let response) = action else {
+            Issue.record("\(action)")
+            return
+        }
+        #expect(response.status == 429 && object(response.body)["error"] as? String == "RESOURCE_EXHAUSTED")
+    }
+
     @Test("#28 #29 create twice is 409, delete of what is not there 404 unless it may be missing")
     func topicSubscriptions() throws {
         let device = harness.token().replacing(":", with: "%3A")

@@ -40,7 +40,7 @@ extension API {
             return API.object {
                 write(device, transports, pushes: pushes, shown: shown, project: form.project, out: &$0)
             }
-        case (.done, .refusedSend(let answer)): return answer.response
+        case (.done, .refusedSend(let answer)), (.done, .refusedBatch(let answer)): return answer.response
         case (.done, .send):
             // FCM gives this answer to a message that it only validates.
             return API.object { $0.field("name", "projects/\(form.project.id)/messages/fake_message_id") }
@@ -77,7 +77,8 @@ extension API {
         let isSend = if case .send = form.kind { true } else { false }
         var error = APIError(refusal, project: form.project.id, field: isSend ? "message.token" : "name")
         switch form.kind {
-        case .batch, .relation: return error.iidResponse()
+        case .batch, .refusedBatch, .relation:
+            return form.isOfIID ? error.iidResponse() : error.response(retryAfter: true)
         case .info:
             if case .unregistered = refusal {
                 return error.iidResponse("No information found about this instance id.")

@@ -78,10 +78,10 @@ extension RequestRouter {
             if request.method == .patch { return .admin(.setQuota(project, try numbers())) }
         }
         if target.matches(3, "subscribe"), request.method == .post {
-            return try batch(.subscribe, by: .owner, in: project)
+            return try batch(.subscribe, in: project)
         }
         if target.matches(3, "unsubscribe"), request.method == .post {
-            return try batch(.unsubscribe, by: .owner, in: project)
+            return try batch(.unsubscribe, in: project)
         }
         throw .notFoundHere
     }

@@ -34,13 +34,40 @@ extension RequestRouter {
     }
 
     private func batch(_ kind: SubscriptionChange.Kind) throws(APIError) -> APIAction {
-        try batch(kind, by: try iidPrincipal(needsSign: true), in: nil)
+        let principal = try iidPrincipal(needsSign: true)
+        guard case .project(let number) = principal, let project = api.directory.byNumber[number] else {
+            return try changes(kind, in: nil)
+        }
+        return try batch(kind, in: project)
     }
 
-    /// The project is the token's. An operator's batch has the project of its registrations.
-    func batch(
-        _ kind: SubscriptionChange.Kind, by principal: Principal, in named: Project?
-    ) throws(APIError) -> APIAction {
+    /// A batch of a project. What the batch says wrong costs the project changes.
+    func batch(_ kind: SubscriptionChange.Kind, in project: Project) throws(APIError) -> APIAction {
+        if let refusal = api.refusalOfChange?(project.number) {
+            let form = ResponseForm(kind: .batch([]), project: project, isOfIID: isIID)
+            return .respond(api.render(.refused(.quota(refusal)), form))
+        }
+        do {
+            return try changes(kind, in: project)
+        } catch {
+            guard (400..<500).contains(error.code) else { throw error }
+            return refused(isIID ? error.iidResponse() : error.response(), costing: 1, project)
+        }
+    }
+
+    private var isIID: Bool { target.matches(0, "iid") }
+
+    /// The answer to a batch that changes nothing, once its project has paid for it.
+    private func refused(_ response: HTTPResponse, costing count: Int, _ project: Project) -> APIAction {
+        .operation(
+            .refusedChanges(project: project.number, count: count),
+            ResponseForm(
+                kind: .refusedBatch(RefusedContent(response)), project: project, isOfIID: isIID))
+    }
+
+    /// `named`: the token's project, or the path's. An operator's batch without one has the project of its
+    /// registrations.
+    private func changes(_ kind: SubscriptionChange.Kind, in named: Project?) throws(APIError) -> APIAction {
         var to: [UInt8]?
         var tokens: [Bytes] = []
         let body = try json()
@@ -57,7 +84,6 @@ extension RequestRouter {
         }
         guard !tokens.isEmpty else { throw RequestRouter.tokenCount }
         var project = named
-        if case .project(let number) = principal { project = api.directory.byNumber[number] }
         var errors: [String?] = []
         var devices: [Registration] = []
         errors.reserveCapacity(tokens.count)
@@ -73,9 +99,15 @@ extension RequestRouter {
             }
         }
         let owner = project ?? Project(id: "", number: ProjectNumber(0))
-        let form = ResponseForm(kind: .batch(errors), project: owner)
-        guard !devices.isEmpty else { return .respond(api.render(.changes([]), form)) }
-        let change = SubscriptionChange(project: owner.number, kind: kind, topic: topic, devices: devices)
+        let form = ResponseForm(kind: .batch(errors), project: owner, isOfIID: isIID)
+        guard !devices.isEmpty else {
+            let answer = api.render(.changes([]), form)
+            guard let named else { return .respond(answer) }
+            return refused(answer, costing: errors.count, named)
+        }
+        let change = SubscriptionChange(
+            project: owner.number, kind: kind, topic: topic, devices: devices,
+            falseTokens: errors.count - devices.count)
         return .operation(.changeSubscriptions(change), form)
     }
 

@@ -44,7 +44,7 @@ extension RequestRouter {
             guard (400..<500).contains(error.code) else { throw error }
             return .operation(
                 .refusedSend(project: project.number),
-                ResponseForm(kind: .refusedSend(RefusedSend(error.response())), project: project))
+                ResponseForm(kind: .refusedSend(RefusedContent(error.response())), project: project))
         }
     }
 

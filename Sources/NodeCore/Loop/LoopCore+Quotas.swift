@@ -133,6 +133,11 @@ extension LoopCore {
         router.refusalOfSend(in: project, now: now)
     }
 
+    /// The same of a change of subscriptions.
+    public func refusalOfChange(in project: ProjectNumber, now: Instant) -> QuotaRefusal? {
+        router.refusalOfChange(in: project, now: now)
+    }
+
     /// The tokens in a project's buckets, by the limits' names.
     func levels(of project: ProjectNumber) -> [BucketLevel] {
         if !grantor.isOpen(project) { _ = open(project) }
