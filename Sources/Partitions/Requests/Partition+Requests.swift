@@ -340,12 +340,27 @@ extension Partition {
 
     private func topics(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
         guard state.names.weight(of: project) > 0 else { return .topics([], next: nil) }
-        let numbers = state.topics.numbers
-            .filter { UInt64($0.rawValue) + 1 > after && state.names.project(of: $0) == project }
-            .sorted { $0.rawValue < $1.rawValue }
-        let page = numbers.prefix(limit)
-        let next = numbers.count > limit ? page.last.map { UInt64($0.rawValue) + 1 } : nil
-        return .topics(page.map { (state.names.name($0), UInt64(state.topics.members($0))) }, next: next)
+        var found: [(name: TopicName, members: UInt64)] = []
+        var next: UInt64?
+        let first = UInt32(clamping: after)
+        var number = first
+        while number < state.names.numbersEnd {
+            if Int(number - first) >= options.listedAtOnce {
+                next = UInt64(number)
+                break
+            }
+            let topic = TopicNumber(rawValue: number)
+            // Other partitions of the loop have numbers too, and a free number has an old project.
+            if state.names.project(of: topic) == project, state.topics.contains(topic) {
+                if found.count == limit {
+                    next = UInt64(number)
+                    break
+                }
+                found.append((state.names.name(topic), UInt64(state.topics.members(topic))))
+            }
+            number += 1
+        }
+        return .topics(found, next: next)
     }
 
     private func devices(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
