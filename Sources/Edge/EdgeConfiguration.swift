@@ -13,8 +13,9 @@ public struct EdgeConfiguration: Sendable {
     /// requests that wait for their body. Past either bound the edge answers a request 503.
     public var bodyBytesMax = 1 << 20
     public var bodyBytesOfAllMax = 256 << 20
-    /// Bytes of unsent answers on one HTTP/2 connection, and on all together. At half of a connection's bound
-    /// the edge refuses new streams; past either bound it answers 503 instead of a long answer.
+    /// Bytes of unsent answers on one HTTP/2 connection, and on all together, with the memory of the streams
+    /// that wait for one. At half of a connection's bound, and where all together have no room for one more
+    /// stream, the edge refuses new streams; past either bound it answers 503 instead of a long answer.
     public var answerBytesMax = 4 << 20
     public var answerBytesOfAllMax = 256 << 20
     /// Bytes of event streams that have waited for 1 to 2 s and that only one stream keeps in memory: on one
@@ -22,6 +23,8 @@ public struct EdgeConfiguration: Sendable {
     /// or closes the HTTP/1.1 connection.
     public var streamBytesMax = 4 << 20
     public var streamBytesOfAllMax = 256 << 20
+    /// About what an open HTTP/2 stream costs in memory, without its request and its answer.
+    static let openStreamBytes = 1536
     /// An answer of up to so many bytes is never replaced by a 503.
     public var smallAnswerBytes = 4 << 10
     /// The window of a whole HTTP/2 connection, in bytes.

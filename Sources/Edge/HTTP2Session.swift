@@ -38,6 +38,8 @@ final class HTTP2Session {
     var refusalsUnderway = 0
     private var bodies: ByteBudget
     private var answers: ByteBudget
+    /// The memory of the open streams themselves, whose answers may wait for the client's window.
+    private var opened: ByteBudget
     var streams: KeptBytes
     /// A coarse clock in seconds, which the connection sets.
     var second = 0
@@ -51,6 +53,9 @@ final class HTTP2Session {
         self.pool = pool
         bodies = ByteBudget(budgets.bodies, for: address, bytesMax: configuration.bodyBytesMax)
         answers = ByteBudget(budgets.answers, for: address, bytesMax: configuration.answerBytesMax)
+        opened = ByteBudget(
+            budgets.answers, for: address, bytesMax: configuration.answerBytesMax,
+            free: 8 * EdgeConfiguration.openStreamBytes, step: 32 * EdgeConfiguration.openStreamBytes)
         streams = KeptBytes(budgets.streams, for: address, bytesMax: configuration.streamBytesMax)
         nghttp2_session_server_new2(
             &session, HTTP2Session.callbacks, Unmanaged.passUnretained(self).toOpaque(),
@@ -78,6 +83,7 @@ final class HTTP2Session {
         nghttp2_session_del(ending)
         bodies.end()
         answers.end()
+        opened.end()
         streams.end()
         for responder in responders { delegate.closed(responder) }
     }
@@ -122,10 +128,11 @@ final class HTTP2Session {
                 responder, response.status, fields: response.fields,
                 length: response.hasLength ? length : nil, date: date, hasBody: false)
         }
-        if length <= configuration.smallAnswerBytes {
+        if !answers.take(length) {
+            guard length <= configuration.smallAnswerBytes else {
+                return self.respond(responder, EdgeAnswer.tooManyAnswers, date: date)
+            }
             answers.add(length)
-        } else if !answers.take(length) {
-            return self.respond(responder, EdgeAnswer.tooManyAnswers, date: date)
         }
         responder.body = response.body
         submit(responder, response.status, fields: response.fields, length: length, date: date, hasBody: true)
@@ -134,8 +141,17 @@ final class HTTP2Session {
     func openStream(
         _ responder: Responder, status: Int, fields: [(name: String, value: String)], date: String
     ) {
+        // An event stream may stay for days. What it keeps is counted by itself.
+        uncount(responder)
         responder.noteMoved(second: second)
         submit(responder, status, fields: fields, length: nil, date: date, hasBody: !responder.isHead)
+    }
+
+    /// The stream counts no more among those that wait for an answer.
+    private func uncount(_ responder: Responder) {
+        guard session != nil, responder.isCounted else { return }
+        responder.isCounted = false
+        opened.give(EdgeConfiguration.openStreamBytes)
     }
 
     func wake(_ responder: Responder) {
@@ -213,12 +229,14 @@ final class HTTP2Session {
             heading = responder(stream)?.reading.map { (stream, Unmanaged.passUnretained($0)) }
             return 0
         }
-        if answers.held > configuration.answerBytesMax / 2 {
+        let isFull = answers.held > configuration.answerBytesMax / 2
+        if isFull || !opened.take(EdgeConfiguration.openStreamBytes) {
             refusalsUnderway += 1
             let isTooMany = count(.refusal)
             return isTooMany != 0 ? isTooMany : refuse(stream, NGHTTP2_REFUSED_STREAM)
         }
         let responder = Responder(transport: delegate, streamID: stream)
+        responder.isCounted = true
         let request = pool.take()
         responder.reading = request
         heading = (stream, Unmanaged.passUnretained(request))
@@ -362,6 +380,7 @@ final class HTTP2Session {
         guard let session, let responder = responder(stream) else { return 0 }
         if let request = responder.reading, !responder.isReceived { bodies.give(request.held) }
         if responder.state == .answered { answers.give(responder.body.count - responder.offset) }
+        uncount(responder)
         streams.closed(responder)
         nghttp2_session_set_stream_user_data(session, stream, nil)
         if heading?.stream == stream { heading = nil }

@@ -73,6 +73,8 @@ public final class Responder {
     var isReceived = false
     /// Bytes of the whole request's body, as the queue counts them.
     var bodyBytes: Int32 = 0
+    /// The session counts the stream's memory. Only HTTP/2 sets this.
+    var isCounted = false
     /// The method was HEAD: the answer has no body.
     var isHead = false
     /// The session's second in which the answer began, or in which its last part of `partBytes` was sent.
