@@ -208,6 +208,25 @@ as "$secret" project quota first | contains '^sendsPerMinute  *600000' || fail "
 as "$secret" project quota first | contains '^topics  *5000000' || fail "no bound of topics"
 "${tidecast[@]}" project quota first --topics 7 "${on[@]}" | contains '^topics  *7$' || fail "the bound of topics is not set"
 refused 'must be at least 0' "${tidecast[@]}" project quota first --topics -1 "${on[@]}"
+for words in 'cluster status' 'project list' 'project delete first --yes' 'project push status first' 'key list' \
+  "subscribe news $token --project first"; do
+  # shellcheck disable=SC2086
+  refused "needs an operator's token" "${tidecast[@]}" $words "${over[@]}"
+  # shellcheck disable=SC2086
+  refused "an app's key is not enough" as "$app" $words
+done
+for wrong in nothing "$token-"; do
+  refused "the token is no device's of the project" \
+    env "TIDECAST_CREDENTIAL=$credential" "${tidecast[@]}" listen "$wrong" --project first "${over[@]}"
+done
+refused 'knows no project none' env "TIDECAST_CREDENTIAL=$credential" "${tidecast[@]}" listen "$token" --project none "${over[@]}"
+refused 'in the list of processes' "${tidecast[@]}" listen "$token" --credential "$credential" --project first "${over[@]}"
+(umask 077 && echo "$credential" | "$unprivileged" tee "$work/credential" > /dev/null)
+refused 'credential is not' "${tidecast[@]}" listen "$token" --credential-file "$work/there" --project first "${over[@]}"
+refused 'known' "${tidecast[@]}" listen "$token" --credential-file "$work/credential" --project first --server http://nobody.invalid
+"${tidecast[@]}" project quota first --subscriptions-per-second 0 "${on[@]}" > /dev/null
+refused "Quota exceeded for the project's subscription changes. The limit is 0" as "$secret" subscribe news "$token" --project first
+grep -q 'try again in' "$work/out" || fail "no delay in $(cat "$work/out")"
 for wrong in AAAAAAAAAAAAAAAAAAAAAA "${credential%?}" nothing; do
   refused 'credential is not' env "TIDECAST_CREDENTIAL=$wrong" "${tidecast[@]}" listen "$token" --project first "${over[@]}"
 done

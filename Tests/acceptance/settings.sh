@@ -66,7 +66,7 @@ refused '127.0.0.1:1: Connection refused' "$unprivileged" "$tidecast" topic list
 refused 'the host name nobody.invalid is not known' "$unprivileged" "$tidecast" topic list --project demo --server http://nobody.invalid
 refused 'nobody.invalid is no name that this machine knows' "$unprivileged" "$tidecast" server --data "$work/data" --listen nobody.invalid:1
 refused '--sends-per-minute must be at least 0, not -5' "$unprivileged" "$tidecast" project quota demo --sends-per-minute -5 --data "$work/data"
-refused ': --credential or TIDECAST_CREDENTIAL' "$unprivileged" "$tidecast" listen x --project demo --data "$work/data"
+refused ': --credential-file or TIDECAST_CREDENTIAL' "$unprivileged" "$tidecast" listen x --project demo --data "$work/data"
 refused 'does not exist' "$unprivileged" "$tidecast" topic list --project demo --data "$work/dta"
 [ ! -e "$work/dta" ] || fail "a mistyped folder was made"
 echo "ok: what is wrong is said"

@@ -102,32 +102,53 @@ struct Listen: ParsableCommand {
         abstract: "Listen as a device: print what comes, until Ctrl-C.")
     @OptionGroup var connection: ServerOptions
     @Argument(help: "The device's FID or token.") var token: String
-    @Option(help: "The device's credential, as registering showed it; or TIDECAST_CREDENTIAL.")
+    @Option(help: .hidden)
     var credential: String?
+    @Option(
+        help: """
+            A file whose first line is the device's credential, as registering showed it; or \
+            TIDECAST_CREDENTIAL.
+            """)
+    var credentialFile: String?
     @Option(help: "The project's id.") var project: String
     @Option(help: "The id of an event: resume after it, and acknowledge up to it.") var lastEventId: String?
 
-    /// A credential in the environment shows in no list of processes.
-    private var shown: String? { credential ?? ProcessInfo.processInfo.environment["TIDECAST_CREDENTIAL"] }
+    private static var ofEnvironment: String? {
+        ProcessInfo.processInfo.environment["TIDECAST_CREDENTIAL"]
+    }
 
     func validate() throws {
-        guard shown != nil else {
+        guard credential == nil else {
             throw ValidationError(
-                "Give the device's credential, which registering showed: --credential or TIDECAST_CREDENTIAL."
-            )
+                "--credential would show the credential to everybody on this machine, in the list of"
+                    + " processes: give it by TIDECAST_CREDENTIAL or --credential-file.")
         }
+        guard credentialFile != nil || Listen.ofEnvironment != nil else {
+            throw ValidationError(
+                "Give the device's credential, which registering showed: --credential-file or"
+                    + " TIDECAST_CREDENTIAL.")
+        }
+    }
+
+    private func shown() throws -> String {
+        guard let credentialFile else { return Listen.ofEnvironment ?? "" }
+        return Settings.line(try Settings.privateText(in: credentialFile))
     }
 
     func run() throws {
         let path = "/v1/projects/\(project.segment)/registrations/\(token.segment):listen"
-        var headers = [("authorization", "Bearer \(shown ?? "")"), ("accept", "text/event-stream")]
+        var headers = [("authorization", "Bearer \(try shown())"), ("accept", "text/event-stream")]
         if let lastEventId { headers.append(("last-event-id", lastEventId)) }
         do {
             try connection.client().stream(path, headers: headers) { bytes in
                 FileHandle.standardOutput.write(Data(bytes))
             }
         } catch let error as ClientError where error.status == 401 {
-            throw ClientError("--credential is not the device's: give the credential that registering showed")
+            // The server tells a stranger nothing of what there is.
+            throw ClientError(
+                "the server knows no project \(project), or the token is no device's of the project, or the"
+                    + " credential is not the device's: give the token and the credential that registering"
+                    + " showed")
         }
     }
 }

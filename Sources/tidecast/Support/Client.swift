@@ -43,13 +43,31 @@ struct Client {
     /// the server's own words.
     func call(_ method: HTTPMethod, _ path: String, body: [String: Any]? = nil) throws -> Response {
         let response = try request(method, path, body: body, onChunk: nil)
-        guard (200..<300).contains(response.status) else { throw refusal(response) }
+        guard (200..<300).contains(response.status) else { throw refusal(response, of: path) }
         return response
     }
 
+    /// A device key is an app's key, never a bearer.
+    private var isDeviceKey: Bool {
+        token.map { $0.hasPrefix("Atck_") || $0.hasPrefix("tck_") } ?? false
+    }
+
+    /// The server hides the paths below /admin from everybody who shows no bearer.
+    private func isHidden(_ response: Response, _ path: String) -> Bool {
+        if case .socket = place { return false }
+        return response.status == 404 && path.hasPrefix("/admin/") && (token == nil || isDeviceKey)
+    }
+
     /// A 401 has one text for SDKs. A person who types a command gets the reason why the token fails.
-    private func refusal(_ response: Response) -> ClientError {
+    private func refusal(_ response: Response, of path: String) -> ClientError {
         let said = Client.failure(response)
+        if isHidden(response, path) {
+            let reason = isDeviceKey ? "an app's key is not enough: over" : "over"
+            return ClientError(
+                "\(reason) the network this command needs an operator's token (for subscriptions and quotas"
+                    + " a bearer key of the project is enough): give --token-file FILE or TIDECAST_TOKEN;"
+                    + " `tidecast key create --kind operator` on the server makes one", status: 404)
+        }
         guard response.status == 401, said.description.contains("OAuth 2") else { return said }
         guard token != nil else {
             return ClientError(
@@ -118,6 +136,9 @@ struct Client {
         if let delay = details.lazy.compactMap({ $0["retryDelay"] as? String }).first {
             about.append("try again in \(delay)")
         }
+        // A quota's limit stands in the description alone.
+        let quotas = details.flatMap { $0["violations"] as? [[String: Any]] ?? [] }
+        let message = quotas.lazy.compactMap { $0["description"] as? String }.first ?? message
         var text = "\(message) (\(about.joined(separator: ", ")))"
         for violation in violations.dropFirst() {
             text += "\n\(violation["field"] ?? ""): \(violation["description"] ?? "")"
@@ -147,8 +168,7 @@ struct Client {
         // The version of the /admin API that this command speaks.
         if path.hasPrefix("/admin/") { head.headers.add(name: "tidecast-admin", value: "1") }
         if let token {
-            // A device key is an app's key, never a bearer.
-            if token.hasPrefix("Atck_") || token.hasPrefix("tck_") {
+            if isDeviceKey {
                 head.headers.add(name: "x-goog-api-key", value: token)
             } else {
                 head.headers.add(name: "authorization", value: "Bearer \(token)")
