@@ -4,6 +4,7 @@ import os
 import signal
 
 from system.app import AUTHORITIES, App, trusting
+from system.balancer import Balancer
 from system.checks import check, wait
 from system.device import subscribe
 from system.process import DevelopmentServer, SecureServer, make_folder, remove
@@ -158,6 +159,34 @@ def over_tls(server, app):
     check(True, "over TLS the app subscribes and receives")
 
 
+def cut_off(server, app, network):
+    """The network drops everything for longer than the app waits for a sign of the server."""
+    app.start()
+    app.wait_line("Subscribed to weather topic")
+    app.wait_line("connected")
+    send(server, "weather", *range(1, 6))
+    app.wait_line("handled 5")
+    send(server, "weather", 6, pause="2")
+    wait(lambda: 6 in app.numbers("message"), "the app to take a message in hand")
+    network.clear()
+    send(server, "weather", *range(7, 17))
+    app.say("subscribe storms")
+    app.wait_line("noted")
+    app.wait_line("handled 6")
+    # The app gives the stream up after 65 s without a byte.
+    wait(lambda: any(line.startswith("reconnecting") for line in app.lines()), "the app to miss the server",
+         120)
+    check(app.numbers("message") == list(range(1, 7)), "while the network drops everything nothing comes")
+    network.set()
+    app.wait_line("subscribed storms ok", limit=120)
+    send(server, "storms", 17)
+    app.wait_line("handled 17", limit=120)
+    app.wait_line("handled 16")
+    check(sorted(app.numbers("message")) == list(range(1, 18)),
+          "after the network was cut each message comes once, and none that was handled comes again")
+    check(topics(server, app.token()) == {"weather", "storms"}, "a wish of that time is carried out")
+
+
 def play(server, app, *steps):
     """Starts the server, and takes the steps. Where one fails, the app's last lines are printed."""
     try:
@@ -179,6 +208,10 @@ def main():
     server = DevelopmentServer(make_folder())
     app = App(server.folder, f"http://{server.host}:{server.port}")
     play(server, app, receives, server_dies, app_dies, forgotten, reborn, address_and_end)
+    server = DevelopmentServer(make_folder())
+    balancer = Balancer([server])
+    play(server, App(server.folder, f"http://{balancer.host}:{balancer.port}"),
+         lambda server, app: cut_off(server, app, balancer.passes))
     if os.getuid() == 0 and os.path.exists(AUTHORITIES):
         server = SecureServer(make_folder())
         play(server, App(server.folder, f"https://localhost:{server.secure}"), over_tls)

@@ -6,7 +6,11 @@ import signal
 from system.app import App
 from system.balancer import Balancer
 from system.checks import check, wait
+from system.device import subscribe
 from system.node import making, start
+
+# The app takes so many seconds to handle one message.
+PAUSE = 20
 
 
 def send(nodes, topic, numbers):
@@ -90,6 +94,54 @@ def run(nodes, app):
     check(set(came) <= set(accepted) | set(unknown), "no message came that was not sent")
     wait(lambda: topics(others[0], app.token()) == {"weather", "storms-1", "storms-2"}, "the topics")
     check(True, "all topics are subscribed")
+    start([leaver])
+    app_dies(nodes, app, number)
+    forgotten(nodes, app, number + 20)
+
+
+def app_dies(nodes, app, number):
+    """kill -9 of the app and of the node that carries its stream, in the middle of a burst."""
+    wait(lambda: set(nodes[0].owners()) == {"one", "two", "three"}, "all nodes to own partitions")
+    wait(lambda: carrier(nodes), "a node to carry the stream")
+    victim = carrier(nodes)
+    others = [node for node in nodes if node is not victim]
+    body = {"message": {"topic": "weather", "data": {"n": str(number), "pause": str(PAUSE)}}}
+    check(others[0].call("POST", "/v1/projects/demo/messages:send", body)[0] == 200, "a message is accepted")
+    wait(lambda: number in app.numbers("message"), "the app to take the message in hand")
+    accepted, unknown = send(nodes, "weather", range(number + 1, number + 20))
+    check(not unknown, "each message of the burst is accepted")
+    victim.end(signal.SIGKILL)
+    noted = app.lines().count("noted")
+    app.say("subscribe fog")
+    app.wait_line("noted", noted + 1)
+    handled = app.numbers("handled")
+    app.kill()
+    app.start()
+    app.wait_line("connected")
+    wanted = [one for one in [number, *accepted] if one not in handled]
+    wait(lambda: set(wanted) <= set(app.numbers("handled")), "what the dead process had not handled")
+    check(sorted(app.numbers("message")) == wanted,
+          f"the app and {victim.name} were killed: what was not handled comes once, and nothing else")
+    wait(lambda: "fog" in topics(others[0], app.token()), "the wish of the dead process")
+    start([victim])
+
+
+def forgotten(nodes, app, number):
+    """The backend ends subscriptions of which the app knows nothing, and makes one, through any node."""
+    wait(lambda: set(nodes[0].owners()) == {"one", "two", "three"}, "all nodes to own partitions")
+    token = app.token()
+    before = topics(nodes[0], token)
+    subscribe(nodes[0], "fog", [token], "batchRemove")
+    subscribe(nodes[1], "by-backend", [token])
+    app.kill()
+    app.start()
+    wait(lambda: "fog" in topics(nodes[2], token), "the app to subscribe again at its start")
+    check(topics(nodes[2], token) == before | {"by-backend"},
+          "a lost subscription is repaired at the next start, and the backend's stays")
+    app.wait_line("connected")
+    check(send(nodes, "fog", [number])[0] == [number], "a message to the topic is accepted")
+    app.wait_line(f"handled {number}")
+    check(app.numbers("message") == [number], "nothing that was acknowledged came again")
 
 
 if __name__ == "__main__":

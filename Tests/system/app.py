@@ -59,13 +59,13 @@ class App:
         """The numbers of the messages that the process has told of with this word: `message` or `handled`."""
         return [int(line.split()[1]) for line in self.lines() if line.startswith(word + " ")]
 
-    def wait_line(self, line, count=1):
-        """Waits until the process has printed the line so often."""
+    def wait_line(self, line, count=1, limit=60):
+        """Waits until the process has printed the line so often, at most `limit` s."""
         def has_come():
             if self.process.poll() is not None:
                 raise SystemExit(f"FAIL: the app ended with {self.process.returncode}: {self.lines()[-5:]}")
             return self.lines().count(line) >= count
-        wait(has_come, f"the app to print \"{line}\"")
+        wait(has_come, f"the app to print \"{line}\"", limit)
 
     def token(self):
         """The device's token."""

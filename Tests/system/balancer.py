@@ -9,11 +9,14 @@ from system.ports import free_port
 
 
 class Balancer:
-    """Gives each connection to the next node that takes one, until the test ends."""
+    """Gives each connection to the next node that takes one, until the test ends. While `passes` is clear, no
+    byte passes, no connection ends, and a new one gets no answer, as where a network drops all packets."""
     host = "127.0.0.1"
 
     def __init__(self, nodes):
         self.nodes, self.port, self.turns = nodes, free_port(), itertools.count()
+        self.passes = threading.Event()
+        self.passes.set()
         self.listener = socket.create_server((self.host, self.port))
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -26,6 +29,7 @@ class Balancer:
     def serve(self, client, turn):
         """Connects the client with a node, and closes the client's connection where no node takes one."""
         with client:
+            self.passes.wait()
             for place in range(len(self.nodes)):
                 node = self.nodes[(turn + place) % len(self.nodes)]
                 with contextlib.suppress(OSError):
@@ -34,17 +38,18 @@ class Balancer:
             else:
                 return
             with server:
-                back = threading.Thread(target=pump, args=(server, client), daemon=True)
+                back = threading.Thread(target=self.pump, args=(server, client), daemon=True)
                 back.start()
-                pump(client, server)
+                self.pump(client, server)
                 back.join()
 
-
-def pump(source, target):
-    """Copies bytes until one side ends, and then ends both."""
-    with contextlib.suppress(OSError):
-        while data := source.recv(65_536):
-            target.sendall(data)
-    for one in (source, target):
+    def pump(self, source, target):
+        """Copies bytes until one side ends, and then ends both."""
         with contextlib.suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            while data := source.recv(65_536):
+                self.passes.wait()
+                target.sendall(data)
+        self.passes.wait()
+        for one in (source, target):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
