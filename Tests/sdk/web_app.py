@@ -3,7 +3,10 @@ over TLS and HTTP/2, with an API key, a worker and messages of a push service. U
 import http.server
 import json
 import os
+import ssl
 import threading
+
+import web_push
 
 from system.checks import check, wait
 from system.ports import free_port
@@ -13,26 +16,33 @@ WORKER = """
 importScripts("%s/client/v1/messaging-sw.js");
 const channel = new BroadcastChannel("app");
 tidecast.onBackgroundMessage((payload) => channel.postMessage(payload));
-// Nobody clicks in a browser without a screen.
+// Nobody clicks in a browser without a screen, and only a click lets a worker open and focus windows.
+clients.openWindow = async (url) => channel.postMessage({ opened: url });
+WindowClient.prototype.focus = async function () { channel.postMessage({ focused: this.url }); };
 addEventListener("message", async ({ data }) => {
   if (data !== "click") return;
   const [notification] = await registration.getNotifications();
-  dispatchEvent(new NotificationEvent("notificationclick", { notification }));
+  const event = new NotificationEvent("notificationclick", { notification });
+  event.waitUntil = () => {};
+  dispatchEvent(event);
 });
 """
 PAGE = "<!doctype html><title>App</title>"
 
 
 class App:
-    """Serves a page and a worker on http://localhost. The worker is that of the server at `url`."""
+    """Serves a page and a worker on https://localhost. The worker is that of the server at `url`. `scripts`:
+    further scripts by their paths."""
 
-    def __init__(self, url):
+    def __init__(self, url, certificates):
+        self.scripts = scripts = {"/worker.js": WORKER % url}
+
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                is_worker = self.path == "/worker.js"
-                body = (WORKER % url if is_worker else PAGE).encode()
+                body = scripts.get(self.path, PAGE).encode()
                 self.send_response(200)
-                self.send_header("content-type", "text/javascript" if is_worker else "text/html")
+                self.send_header("content-type",
+                                 "text/javascript" if self.path in scripts else "text/html")
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -40,7 +50,12 @@ class App:
             def log_message(self, *_):
                 pass
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://localhost:{self.server.server_port}"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{certificates}/server.pem", f"{certificates}/server.key")
+        # The handshake belongs to the connection's own thread.
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True,
+                                                 do_handshake_on_connect=False)
+        self.url = f"https://localhost:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
@@ -49,7 +64,7 @@ class Shop:
 
     def __init__(self, browser, folder):
         self.browser, self.secure = browser, free_port()
-        certificates = os.path.join(folder, "shop-certs")
+        self.certificates = certificates = os.path.join(folder, "shop-certs")
         make_certificates(certificates, "--name", "localhost")
         os.mkdir(os.path.join(folder, "shop"))
         os.chmod(os.path.join(folder, "shop"), 0o777)
@@ -61,10 +76,24 @@ class Shop:
         bearer = self.server.command("project", "key", "create", "shop", "--kind", "bearer").split()[-1]
         self.headers = {"authorization": f"Bearer {bearer}", "content-type": "application/json"}
         self.url = f"https://localhost:{self.secure}"
-        self.app = App(self.url)
+        self.app = App(self.url, certificates)
         browser.command("Browser.grantPermissions", origin=self.app.url, permissions=["notifications"])
         self.tab = browser.tab(f"{self.app.url}/")
         wait(lambda: self.tab.holds("document.title === 'App'"), "the app's page", 20)
+
+    def leave(self):
+        """The app's page ends, and with it the stream."""
+        self.tab.go("about:blank")
+        wait(lambda: self.server.metrics()["tidecast_streams"] == 0, "the end of the stream", 20)
+
+    def come_back(self):
+        """The app's page is loaded again, and its worker listens to the same channel."""
+        self.tab.go(f"{self.app.url}/")
+        self.run("""
+          [window.got, window.workerGot] = [[], []];
+          window.channel = new BroadcastChannel("app");
+          channel.onmessage = ({ data }) => workerGot.push(data);
+          window.worker = await navigator.serviceWorker.ready;""")
 
     def run(self, script, key=None):
         config = json.dumps({"projectId": "shop", "apiKey": key or self.key})
@@ -174,6 +203,7 @@ def test(browser, folder):
         token = registers(shop)
         hides(shop, token)
         has_no_key(shop)
+        web_push.test(shop, token)
         shop.run("await c.deleteToken(m)")
         check(shop.run("return c.isRegistered(m)") is False, "the app's registration ends")
     finally:

@@ -7,7 +7,9 @@ if ! [ -x /usr/bin/chromium ]; then
   rm -rf "$work"
   exit 77
 fi
-if ! "$venv/bin/python" -c 'import websockets.sync' 2> /dev/null; then "$venv/bin/pip" install -q 'websockets>=13'; fi
+if ! "$venv/bin/python" -c 'import cryptography, http_ece, websockets.sync' 2> /dev/null; then
+  "$venv/bin/pip" install -q 'websockets>=13' http-ece==1.2.1 cryptography
+fi
 if ! "$unprivileged" env HOME="$work" /usr/bin/chromium --version > /dev/null 2>&1; then
   echo "skipped: chromium does not run here"
   rm -rf "$work"
