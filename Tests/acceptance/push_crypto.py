@@ -1,5 +1,6 @@
 """Reads the samples of Tests/PushMessagesTests/SampleTests.swift: http-ece opens the bodies (RFC 8291), and
-py-vapid and cryptography verify the tokens (RFC 8292, and Apple's)."""
+py-vapid and cryptography verify the tokens (RFC 8292, and Apple's). Of further files of samples only the
+bodies' salts and keys are compared."""
 import base64
 import json
 import sys
@@ -60,19 +61,30 @@ def check_tokens(sample):
     raise AssertionError("a changed signature is verified")
 
 
+def samples(path, kind):
+    with open(path, encoding="utf-8") as file:
+        return [sample for sample in map(json.loads, file) if sample["kind"] == kind]
+
+
+def check_fresh(bodies):
+    """No two bodies have one salt or one sender's key (RFC 8188, section 2.1)."""
+    raw = [decoded(sample["body"]) for sample in bodies]
+    assert len({body[:16] for body in raw}) == len(raw), "a salt stands in two bodies"
+    assert len({body[21:86] for body in raw}) == len(raw), "a key stands in two bodies"
+
+
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        samples = [json.loads(line) for line in file]
-    bodies = [sample for sample in samples if sample["kind"] == "body"]
-    tokens = [sample for sample in samples if sample["kind"] == "token"]
+    bodies, tokens = samples(sys.argv[1], "body"), samples(sys.argv[1], "token")
     assert len(bodies) == BODIES and len(tokens) == TOKENS, (len(bodies), len(tokens))
     for sample in bodies:
         assert open_body(sample) == decoded(sample["plain"]), "a body has another text"
-    assert len({sample["body"][:21] for sample in bodies}) == BODIES, "a salt stands in two bodies"
     for sample in tokens:
         check_tokens(sample)
     print(f"ok   http-ece opened {len(bodies)} bodies")
     print(f"ok   py-vapid and cryptography verified {2 * len(tokens)} tokens")
+    every = [sample for path in sys.argv[1:] for sample in samples(path, "body")]
+    check_fresh(every)
+    print(f"ok   {len(every)} bodies have salts and keys of their own")
 
 
 main()

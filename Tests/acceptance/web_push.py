@@ -1,5 +1,6 @@
 """Web Push from the registration to the browser: see web_push.sh."""
 import os
+import re
 import shutil
 import time
 
@@ -23,6 +24,21 @@ def fan_out(shop, browsers):
     check(topic == name.replace("projects/shop/messages/", "") or len(topic) <= 32, "a push has a Topic")
     check(message["notification"]["title"] == "Hello" and message["data"] == {"k": "v"}
           and message["from"] == "/topics/news", "the browser's worker gets what Firebase's expects")
+
+
+def collapses(shop, browsers):
+    """A collapse key of any form becomes a Topic that services take (RFC 8030, section 5.4), one for each."""
+    topics = {}
+    for key in ("k" * 40, "k" * 39 + "l", "score of the match", "score", "k" * 40):
+        name = shop.publish("news", data={"key": key}, android={"collapse_key": key})
+        wait(lambda name=name: have(browsers, name), "all browsers to have a message with a collapse key")
+        found = {topic for browser in browsers for _, topic, message in browser.accepted
+                 if message["fcmMessageId"] == name}
+        check(len(found) == 1 and all(re.fullmatch("[A-Za-z0-9_-]{1,32}", topic) for topic in found),
+              f"the collapse key \"{key}\" has one Topic, {min(found)}")
+        topics.setdefault(key, set()).update(found)
+    check(topics["score"] == {"score"}, "a key that is a Topic already stays")
+    check(len(set.union(*topics.values())) == len(topics), "equal keys have one Topic, others have others")
 
 
 def failing(shop, service, browsers, tokens):
@@ -135,6 +151,7 @@ def main():
         tokens = [shop.tell(*one) for one in zip(installations, browsers, strict=True)]
         shop.subscribe(tokens, "news")
         fan_out(shop, browsers)
+        collapses(shop, browsers)
         failing(shop, service, browsers, tokens)
         browsers[0] = gone(shop, service, installations[0], browsers[0], tokens[0])
         ends(shop, service, browsers)

@@ -61,6 +61,8 @@ class PushService:
         self.port, self.browsers, self.lock = port, {}, threading.Lock()
         self.status, self.retry_after, self.mistakes = 201, None, []
         self.stalls, self.left, self.waiting = threading.Event(), None, 0
+        # Salts and senders' keys of all bodies.
+        self.salts, self.keys = set(), set()
         service = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -141,9 +143,17 @@ class PushService:
         claims = json.loads(decoded(claims))
         assert claims["aud"] == f"https://localhost:{self.port}", claims
         assert time.time() < claims["exp"] <= time.time() + 86400, claims
+        self.check_fresh(body[:16], body[21:86])
         plain = http_ece.decrypt(body, private_key=browser.key, auth_secret=browser.auth,
                                  version="aes128gcm")
         return json.loads(plain)
+
+    def check_fresh(self, salt, key):
+        """Each try of a push has a salt and a key of its own."""
+        with self.lock:
+            assert salt not in self.salts and key not in self.keys, "a salt or a key comes again"
+            self.salts.add(salt)
+            self.keys.add(key)
 
     def close(self):
         self.server.shutdown()
