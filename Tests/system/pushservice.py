@@ -30,7 +30,7 @@ class Browser:
 
     def __init__(self, service, name):
         self.name, self.path = name, f"/push/{name}-{secrets.token_urlsafe(12)}"
-        self.endpoint = f"https://localhost:{service.port}{self.path}"
+        self.endpoint = service.origin + self.path
         self.key, self.auth = ec.generate_private_key(ec.SECP256R1()), secrets.token_bytes(16)
         # The status with which the service answers; None: as the service has it.
         self.status = None
@@ -53,12 +53,15 @@ class Browser:
 
 
 class PushService:
-    """The service on 127.0.0.1. `status` is its answer to everything; `retry_after` the field of that name;
-    `stalls` makes it answer nothing until it is cleared. After `left` further pushes it stalls by itself.
-    `waiting` counts the pushes that had to wait for that."""
+    """The service on 127.0.0.1 under the name `host`. `status` is its answer to everything; `retry_after` the
+    field of that name; `stalls` makes it answer nothing until it is cleared. After `left` further pushes it
+    stalls by itself. `waiting` counts the pushes that had to wait for that, `connections` what came at
+    all."""
 
-    def __init__(self, certificate, key, port):
+    def __init__(self, certificate, key, port, host="localhost"):
         self.port, self.browsers, self.lock = port, {}, threading.Lock()
+        self.origin = f"https://{host}" + (f":{port}" if port != 443 else "")
+        self.connections = 0
         self.status, self.retry_after, self.mistakes = 201, None, []
         self.stalls, self.left, self.waiting = threading.Event(), None, 0
         # Salts and senders' keys of all bodies.
@@ -88,7 +91,12 @@ class PushService:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        class Listener(http.server.ThreadingHTTPServer):
+            def process_request(self, request, client_address):
+                service.connections += 1
+                super().process_request(request, client_address)
+
+        self.server = Listener(("127.0.0.1", port), Handler)
         self.server.daemon_threads = True
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
@@ -141,7 +149,7 @@ class PushService:
         public = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decoded(parts["k"]))
         public.verify(der, f"{head}.{claims}".encode(), ec.ECDSA(SHA256()))
         claims = json.loads(decoded(claims))
-        assert claims["aud"] == f"https://localhost:{self.port}", claims
+        assert claims["aud"] == self.origin, claims
         assert time.time() < claims["exp"] <= time.time() + 86400, claims
         self.check_fresh(body[:16], body[21:86])
         plain = http_ece.decrypt(body, private_key=browser.key, auth_secret=browser.auth,

@@ -73,15 +73,20 @@ class Project:
 
 
 class Shop(Project):
-    """The project with a key for Web Push, and a push service besides the browsers' own."""
+    """The project with a key for Web Push, and a push service besides the browsers' own. `allowed` is the
+    operator's entry for the service."""
 
-    def __init__(self, server, service, authority):
+    def __init__(self, server, service, authority, allowed=None):
         super().__init__(server)
         self.service = service
         self.server_key = self.set_push(
-            "web", "--subject", "mailto:push@example.com", "--allow-host", f"localhost:{service.port}",
-            "--ca", authority)["publicKey"]
+            "web", "--subject", "mailto:push@example.com", "--allow-host",
+            allowed or f"localhost:{service.port}", "--ca", authority)["publicKey"]
         check(len(self.server_key) == 87, "the project has a key for Web Push")
+
+    def allow(self, host):
+        """The operator lists this push service in place of the former one."""
+        self.set_push("web", "--allow-host", host)
 
     def tell(self, installation, browser):
         """The device tells its browser's address. Returns the registration token."""
