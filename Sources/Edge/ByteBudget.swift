@@ -6,8 +6,9 @@ import Synchronization
 /// may hold by itself.
 ///
 /// The connections of one address may hold a third of what is free. So one address alone holds at most a
-/// quarter of the budget, four addresses together hold four sevenths, and no number of addresses takes all of
-/// it (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998).
+/// quarter of the budget, and four addresses together hold four sevenths. No number of addresses takes all of
+/// the budget (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
+/// 1998).
 final class SharedBudget: Sendable {
     private let bytesMax: Int
     private let taken = Atomic<Int>(0)

@@ -15,7 +15,7 @@ public struct EdgeConfiguration: Sendable {
     public var bodyBytesOfAllMax = 256 << 20
     /// Bytes of unsent answers on one HTTP/2 connection, and on all together, with the memory of the streams
     /// that wait for one. At half of a connection's bound, and where all together have no room for one more
-    /// stream, the edge refuses new streams; past either bound it answers 503 instead of a long answer.
+    /// stream, the edge refuses new streams. Past either bound the edge answers 503 instead of a long answer.
     public var answerBytesMax = 4 << 20
     public var answerBytesOfAllMax = 256 << 20
     /// Bytes of event streams that have waited for 1 to 2 s and that only one stream keeps in memory: on one

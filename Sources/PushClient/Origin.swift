@@ -26,11 +26,11 @@ enum Origin {
         guard code == CURLUE_OK else {
             return refused("the URL cannot be used: \(String(cString: curl_url_strerror(code)))")
         }
-        guard part(handle, CURLUPART_SCHEME) == "https" else {
+        guard part(CURLUPART_SCHEME, of: handle) == "https" else {
             return refused("the URL's scheme is not https")
         }
-        guard let host = part(handle, CURLUPART_HOST), 1...hostBytesMax ~= host.utf8.count,
-            let port = part(handle, CURLUPART_PORT, UInt32(CURLU_DEFAULT_PORT))
+        guard let host = part(CURLUPART_HOST, of: handle), 1...hostBytesMax ~= host.utf8.count,
+            let port = part(CURLUPART_PORT, of: handle, flags: UInt32(CURLU_DEFAULT_PORT))
         else { return refused("the URL has no host of at most \(hostBytesMax) bytes") }
         return .success("\(host.lowercased()):\(port)")
     }
@@ -54,7 +54,7 @@ enum Origin {
         .failure(PushClientError(description: reason))
     }
 
-    private static func part(_ handle: OpaquePointer, _ part: CURLUPart, _ flags: UInt32 = 0) -> String? {
+    private static func part(_ part: CURLUPart, of handle: OpaquePointer, flags: UInt32 = 0) -> String? {
         var text: UnsafeMutablePointer<CChar>?
         guard curl_url_get(handle, part, &text, flags) == CURLUE_OK, let text else { return nil }
         defer { curl_free(text) }

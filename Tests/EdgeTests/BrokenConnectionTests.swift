@@ -127,7 +127,7 @@ struct BrokenConnectionTests {
 
     /// A node's core answers in the middle of its own work, so the edge must not call the core then.
     @Test(
-        "while it is answered does not call whoever answers",
+        "while it is answered does not call the code that answers",
         arguments: [Handler.Answering.later, .asStream])
     private func inside(answering: Handler.Answering) async throws {
         let get = "GET / HTTP/1.1\r\nhost: x\r\n\r\n"

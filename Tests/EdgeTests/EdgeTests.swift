@@ -57,7 +57,7 @@ struct RequestHeadTests {
         #expect(request.fields.string("content-type") == "application/json")
     }
 
-    @Test("takes the scheme that one SDK sends, https with a colon")
+    @Test("takes the scheme of an SDK, https with a colon")
     func oddScheme() {
         var fields = good
         fields[1].1 = "https:"
@@ -86,7 +86,7 @@ private func check(_ answer: Bool, _ location: SourceLocation = #_sourceLocation
 @Suite("The guard against abuse")
 struct AbuseGuardTests {
     @Test(
-        "admits up to each limit and not one more, and begins anew after its window",
+        "admits up to each limit and not one more, and begins again after its window",
         arguments: AbuseGuard.Kind.allCases)
     func limits(kind: AbuseGuard.Kind) {
         var guarding = AbuseGuard()

@@ -79,7 +79,7 @@ private let body = #"{"message":{"topic":"a"}}"#
         #expect(harness.route(.post, path, body, bearer: token(harness, key: nil)).sent != nil)
     }
 
-    @Test("of before keys were told apart takes what was got until then")
+    @Test("from the time before keys were told apart takes what was got until then")
     func plain() {
         let harness = harness(end: nil, isPlain: true)
         let before = token(harness, key: nil)

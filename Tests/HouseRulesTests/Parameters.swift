@@ -3,17 +3,9 @@
 extension Rule {
     static let unlabelledMax = 2
 
-    /// These files are being changed elsewhere, and follow later.
-    static let withUnlabelled: Set = [
-        "Sources/Node/Pushes/APNsPushes.swift", "Sources/Node/Pushes/PushDispatch.swift",
-        "Sources/Node/Pushes/PushNotices.swift", "Sources/Node/Pushes/RelayDispatch.swift",
-        "Sources/NodeCore/Loop/PushSender.swift", "Sources/Partitions/Pushes/Partition+Pushes.swift",
-        "Sources/PushClient/Origin.swift", "Sources/PushMessages/Relay/AccessTokens.swift",
-    ]
-
     /// A call with three values in a row does not say which is which. Functions of tests may have more.
     static let labels = Rule(name: "no function has more than two parameters without a label") { file in
-        guard !file.isTest, !file.isGenerated, !Rule.withUnlabelled.contains(file.path) else { return [] }
+        guard !file.isTest, !file.isGenerated else { return [] }
         return file.unlabelled.filter { $0.count > Rule.unlabelledMax }.map {
             ($0.line, "\($0.count) parameters have no label, at most \(Rule.unlabelledMax): label the others")
         }

@@ -48,7 +48,7 @@ import Testing
     @Test("raises no alarm for a service that the project does not use")
     func noSettings() {
         for kind in Transport.Kind.allCases {
-            notices.noSettings(ProjectNumber(5), kind, "off")
+            notices.noSettings(ProjectNumber(5), for: kind, because: "off")
             #expect(alarms(kind).isEmpty)
         }
     }

@@ -29,7 +29,7 @@ struct APNsTokensTests {
         #expect(try issued(second) - issued(first) == 2400)
     }
 
-    @Test("that Apple finds too old are signed anew once they are 20 minutes old, and stay for 20 at least")
+    @Test("that Apple finds too old are signed again once they are 20 minutes old, and stay for 20 at least")
     func expired() throws {
         var tokens = try tokens()
         let first = try tokens.authorization(now: time(0))

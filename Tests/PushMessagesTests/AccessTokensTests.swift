@@ -89,7 +89,7 @@ struct AccessTokensTests {
         #expect(world.fetches.count == 1)
     }
 
-    @Test("a token is fetched anew at four fifths of its life, and goes on meanwhile until its end")
+    @Test("the next token is fetched at four fifths of its life, and the present one counts until its end")
     func renewed() {
         let world = World()
         world.want(1...1)

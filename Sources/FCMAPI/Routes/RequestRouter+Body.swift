@@ -3,9 +3,9 @@ import HTTPMessages
 // A request's body: its content coding, and its JSON.
 
 extension RequestRouter {
-    /// The body's content. A body in gzip may have as much content as the path's body may have bytes. It is
-    /// unpacked only here, in the request's turn and behind what a path checks before it reads the body, so
-    /// that no request keeps unpacked bytes while it waits (rule: bounds-before-work).
+    /// The body's content. A body in gzip may have as much content as the path's body may have bytes. The
+    /// body is unpacked only here: in the request's turn, and behind what a path checks before it reads the
+    /// body. So no request keeps unpacked bytes while it waits (rule: bounds-before-work).
     func body() throws(APIError) -> [UInt8] {
         guard let coding = request.fields["content-encoding"], !request.body.isEmpty else {
             return request.body

@@ -119,7 +119,7 @@ final class APNsDispatch: Sendable {
                 dispatch.notices.tell(outcome, ticket)
                 dispatch.post(outcome, ticket)
             case .notSent(let reason), .failed(let reason):
-                dispatch.notices.unreached(reason, .apns, ticket.host)
+                dispatch.notices.unreached(.apns, at: ticket.host, because: reason)
                 dispatch.post(.transient(retryAfterSeconds: nil), ticket)
             }
         }
@@ -142,11 +142,11 @@ final class APNsDispatch: Sendable {
                 message.isSecond = true
                 return send(message)
             }
-            dispatch.notices.alarm(.clock, ticket, reason)
+            dispatch.notices.alarm(.clock, of: ticket, because: reason)
         case .formerToken: message.sender.tokens.changedTooOften(message.token)
         case .otherEnvironment, nil: break
         }
-        if let alarm = verdict.alarm { dispatch.notices.alarm(alarm, ticket, reason) }
+        if let alarm = verdict.alarm { dispatch.notices.alarm(alarm, of: ticket, because: reason) }
         dispatch.notices.tell(verdict.outcome, ticket)
         dispatch.post(verdict.outcome, ticket)
     }
@@ -155,11 +155,12 @@ final class APNsDispatch: Sendable {
         let host = "\(pool.host):\(pool.port)"
         switch news {
         case .connected: break
-        case .unreachable(let reason): dispatch.notices.unreached(reason, .apns, host)
+        case .unreachable(let reason): dispatch.notices.unreached(.apns, at: host, because: reason)
         case .broke(let reason):
-            dispatch.notices.note("a connection to Apple's push service broke", host, reason)
+            dispatch.notices.note("a connection to Apple's push service broke", at: host, because: reason)
         case .goAway(let reason):
-            dispatch.notices.note("Apple's push service ends a connection", host, reason ?? "no reason")
+            dispatch.notices.note(
+                "Apple's push service ends a connection", at: host, because: reason ?? "no reason")
         }
     }
 }

@@ -13,7 +13,7 @@ struct APNsPushes {
 
     /// The message for the dispatch, or the outcome where the message cannot go.
     mutating func message(
-        _ job: PushJob, by senders: APNsSenders, _ composer: PushComposer, _ ticket: PushTicket, now: Instant,
+        _ job: PushJob, by senders: APNsSenders, composer: PushComposer, as ticket: PushTicket, now: Instant,
         isOwner: @escaping @Sendable () -> Bool
     ) throws(PushRefusal) -> APNsDispatch.Message {
         guard let address = APNsAddress(packed: job.transport.address) else { throw .unknownAddress }

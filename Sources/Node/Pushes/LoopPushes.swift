@@ -107,12 +107,12 @@ extension NodeLoop {
             case .apns:
                 shared.apple.send(
                     try pushes.apns.message(
-                        request.job, by: shared.administrator.apns, pushes.composer, ticket, now: now,
-                        isOwner: isOwner))
+                        request.job, by: shared.administrator.apns, composer: pushes.composer, as: ticket,
+                        now: now, isOwner: isOwner))
             }
         } catch {
             if error.isUnset, case .credentials(let reason) = error.outcome {
-                shared.pushes.notices.noSettings(request.job.project, kind, reason)
+                shared.pushes.notices.noSettings(request.job.project, for: kind, because: reason)
             } else {
                 shared.pushes.notices.tell(error.outcome, ticket)
             }

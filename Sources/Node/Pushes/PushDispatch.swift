@@ -109,12 +109,14 @@ final class PushDispatch: Sendable {
             notices.tell(outcome, ticket)
             return outcome
         case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
-            return unanswered(result, reason, ticket)
+            return unanswered(result, of: ticket, because: reason)
         }
     }
 
     /// The outcome of a message that the service has not answered.
-    func unanswered(_ result: PushHTTPAnswer.Result, _ reason: String, _ ticket: PushTicket) -> PushOutcome {
+    func unanswered(
+        _ result: PushHTTPAnswer.Result, of ticket: PushTicket, because reason: String
+    ) -> PushOutcome {
         switch result {
         case .notPrepared, .notTried:
             let outcome = PushDispatch.withheld(reason)
@@ -122,7 +124,7 @@ final class PushDispatch: Sendable {
             return outcome
         case .answered, .failed: break
         }
-        notices.unreached(reason, ticket.kind, ticket.host)
+        notices.unreached(ticket.kind, at: ticket.host, because: reason)
         return .transient(retryAfterSeconds: nil)
     }
 

@@ -30,19 +30,22 @@ final class PushNotices: Sendable {
         if let alarm = outcome.alarm { counters.note(alarm, of: kind) }
         switch outcome {
         case .credentials(let reason):
-            warn("a push service refuses the project's key", kind, host, reason)
-        case .refusedContent(let reason): warn("a push service refuses a message", kind, host, reason)
-        case .unsent(let reason): warn("a message for a push service was not made", kind, host, reason)
-        case .overQuota: warn("a push service takes no more of a project for now", kind, host, "quota")
+            warn("a push service refuses the project's key", of: kind, at: host, because: reason)
+        case .refusedContent(let reason):
+            warn("a push service refuses a message", of: kind, at: host, because: reason)
+        case .unsent(let reason):
+            warn("a message for a push service was not made", of: kind, at: host, because: reason)
+        case .overQuota:
+            warn("a push service takes no more of a project for now", of: kind, at: host, because: "quota")
         case .accepted, .gone, .throttled, .transient, .expired: break
         }
     }
 
-    func unreached(_ reason: String, _ kind: Transport.Kind, _ host: String) {
-        warn("a push service was not reached", kind, host, reason)
+    func unreached(_ kind: Transport.Kind, at host: String, because reason: String) {
+        warn("a push service was not reached", of: kind, at: host, because: reason)
     }
 
-    func alarm(_ alarm: PushAlarm, _ ticket: PushTicket, _ reason: String) {
+    func alarm(_ alarm: PushAlarm, of ticket: PushTicket, because reason: String) {
         counters.note(alarm, of: ticket.kind)
         let line: Logger.Message =
             switch alarm {
@@ -52,13 +55,13 @@ final class PushNotices: Sendable {
             case .ownMistake: "a push service names a mistake of this server"
             case .credentials: "a push service refuses the project's key, and the message with it"
             }
-        warn(line, ticket.kind, ticket.host, reason)
+        warn(line, of: ticket.kind, at: ticket.host, because: reason)
     }
 
     /// A project's devices have addresses at a service for which the project has no settings. Their messages
     /// wait, so one line an hour is enough. No alarm: devices may register before the operator gives a key,
     /// and an operator who has switched a service off knows.
-    func noSettings(_ project: ProjectNumber, _ kind: Transport.Kind, _ reason: String) {
+    func noSettings(_ project: ProjectNumber, for kind: Transport.Kind, because reason: String) {
         let (key, now) = (Missing(project: project, kind: kind), Clock.monotonic())
         let isNews = missing.withLock { missing in
             if let last = missing[key], now.since(last) < PushNotices.missingEvery { return false }
@@ -75,7 +78,9 @@ final class PushNotices: Sendable {
     }
 
     /// One line a minute for each host and kind: a fan-out fails for many devices at once.
-    private func warn(_ line: Logger.Message, _ kind: Transport.Kind, _ host: String, _ reason: String) {
+    private func warn(
+        _ line: Logger.Message, of kind: Transport.Kind, at host: String, because reason: String
+    ) {
         let withheld = told.withLock { $0.pass("\(line) \(kind.word) \(host)", now: Clock.monotonic()) }
         guard let withheld else { return }
         log.warning(
@@ -90,7 +95,7 @@ final class PushNotices: Sendable {
         log.error(line, metadata: ["reason": "\(reason)"])
     }
 
-    func note(_ line: Logger.Message, _ host: String, _ reason: String) {
+    func note(_ line: Logger.Message, at host: String, because reason: String) {
         let withheld = told.withLock { $0.pass("\(line) \(host)", now: Clock.monotonic()) }
         guard let withheld else { return }
         log.notice(

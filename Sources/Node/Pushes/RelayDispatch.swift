@@ -86,7 +86,7 @@ final class RelayDispatch: Sendable {
                     status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
                     now: Clock.now().wall)
             case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
-                dispatch.notices.unreached(reason, .fcm, sender.tokenURL)
+                dispatch.notices.unreached(.fcm, at: sender.tokenURL, because: reason)
                 answer = .failed(retryAfterSeconds: nil)
             }
             decide(sender) { $0.fetched(number, answer, now: $1, into: &$2) }
@@ -110,10 +110,10 @@ final class RelayDispatch: Sendable {
                 let fields = [("authorization", "Bearer \(token)"), ("content-type", "application/json")]
                 return (fields, message.body)
             })
-        dispatch.submit(request) { [weak self] result in self?.answered(message, token, result) }
+        dispatch.submit(request) { [weak self] result in self?.answered(message, with: token, result) }
     }
 
-    private func answered(_ message: Message, _ token: String, _ result: PushHTTPAnswer.Result) {
+    private func answered(_ message: Message, with token: String, _ result: PushHTTPAnswer.Result) {
         let ticket = message.ticket
         switch result {
         case .answered(let status, let fields, let body):
@@ -121,11 +121,13 @@ final class RelayDispatch: Sendable {
                 status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
                 now: Clock.now().wall)
             if verdict.needsAccessToken, !message.isSecond { return again(message, rejected: token) }
-            if let alarm = verdict.alarm { dispatch.notices.alarm(alarm, ticket, "FCM: \(status)") }
+            if let alarm = verdict.alarm {
+                dispatch.notices.alarm(alarm, of: ticket, because: "FCM: \(status)")
+            }
             dispatch.notices.tell(verdict.outcome, ticket)
             dispatch.post(verdict.outcome, ticket)
         case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
-            dispatch.post(dispatch.unanswered(result, reason, ticket), ticket)
+            dispatch.post(dispatch.unanswered(result, of: ticket, because: reason), ticket)
         }
     }
 

@@ -123,9 +123,9 @@ struct PushSender {
                     job, of: partition, for: max(until.since(now), bounds.pauseMin), &effects)
             }
             // The pause is over: one message shows how the origin is.
-            send(job, of: partition, to: origin, &state, now: now, &effects)
+            send(job, of: partition, to: origin, in: &state, now: now, &effects)
         } else if state.underWay < bounds.atOnce {
-            send(job, of: partition, to: origin, &state, now: now, &effects)
+            send(job, of: partition, to: origin, in: &state, now: now, &effects)
         } else if state.waiting.count < bounds.waitingMax {
             state.waiting.append(Waiting(partition: partition, job: job, since: now))
         } else {
@@ -143,7 +143,7 @@ struct PushSender {
         var state = origins[known.origin] ?? State()
         state.underWay -= 1
         judge(outcome, &state, now: now)
-        tell(outcome, known, &effects)
+        tell(outcome, of: known, &effects)
         if state.pausedUntil == nil {
             sendWaiting(to: known.origin, &state, now: now, &effects)
         } else {
@@ -258,7 +258,7 @@ struct PushSender {
                         next.partition,
                         PushReport(number: next.job.number, .later(after: .zero, isFailure: false))))
             } else {
-                send(next.job, of: next.partition, to: origin, &state, now: now, &effects)
+                send(next.job, of: next.partition, to: origin, in: &state, now: now, &effects)
             }
         }
     }
@@ -275,7 +275,7 @@ struct PushSender {
     }
 
     private mutating func send(
-        _ job: PushJob, of partition: PartitionID, to origin: PushOrigin, _ state: inout State,
+        _ job: PushJob, of partition: PartitionID, to origin: PushOrigin, in state: inout State,
         now: MonotonicTime, _ effects: inout [Effect]
     ) {
         lastNumber += 1
@@ -288,7 +288,7 @@ struct PushSender {
 
     // MARK: Messages
 
-    private mutating func tell(_ outcome: PushOutcome, _ known: UnderWay, _ effects: inout [Effect]) {
+    private mutating func tell(_ outcome: PushOutcome, of known: UnderWay, _ effects: inout [Effect]) {
         func report(_ result: PushReport.Result) {
             let report = PushReport(number: known.job.number, result, outcome: outcome)
             effects.append(.report(known.partition, report))

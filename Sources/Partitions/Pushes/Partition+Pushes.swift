@@ -83,13 +83,13 @@ extension Partition {
         guard pushes.mayPass(index, to: origin),
             pushes.mayTake(index, to: origin, of: options.pushesAtOnce, now: turn.now.monotonic)
         else { return }
-        if let body = entry.body { return push(entry, body, to: index, &turn) }
+        if let body = entry.body { return push(entry, body: body, to: index, &turn) }
         pushes.setReading(index)
         bodyReads.want([entry.record], for: index)
         readNext(&turn)
     }
 
-    private func push(_ entry: LogEntry, _ body: [UInt8], to index: UInt32, _ turn: inout Turn) {
+    private func push(_ entry: LogEntry, body: [UInt8], to index: UInt32, _ turn: inout Turn) {
         // An address that is not durable yet is wanted again with its record.
         guard let stored = pushAddress(index), stored.generation <= pipeline.durable.rawValue,
             let (page, place) = state.devices.find(index)
@@ -166,7 +166,7 @@ extension Partition {
                 continue
             }
             if let events = bodies[entry.record], entry.ordinal < events.count {
-                push(entry, events[Int(entry.ordinal)], to: index, &turn)
+                push(entry, body: events[Int(entry.ordinal)], to: index, &turn)
             } else {
                 gone.insert(entry.position)
                 pushes.requeue(index)

@@ -60,7 +60,7 @@ public struct AccessTokens: Sendable {
             if token.renewAt <= now, mayFetch(now) { begin(now, &effects) }
             return effects.append(.use(ticket: ticket, token: token.text))
         }
-        wait(ticket, now, &effects)
+        wait(ticket, now: now, &effects)
     }
 
     /// FCM has refused the token of a message for the first time.
@@ -97,10 +97,11 @@ public struct AccessTokens: Sendable {
             waiting = []
             effects += tickets.map { .use(ticket: $0, token: text) }
         case .refused(let reason):
-            pause(now, least: bounds.refusedPause, asked: nil, .credentials(reason), &effects)
+            pause(now, least: bounds.refusedPause, asked: nil, telling: .credentials(reason), &effects)
         case .failed(let seconds):
             pause(
-                now, least: bounds.pauseMin, asked: seconds, .transient(retryAfterSeconds: seconds), &effects)
+                now, least: bounds.pauseMin, asked: seconds,
+                telling: .transient(retryAfterSeconds: seconds), &effects)
         }
     }
 
@@ -109,7 +110,7 @@ public struct AccessTokens: Sendable {
         return paused.map { $0.until <= now } ?? true
     }
 
-    private mutating func wait(_ ticket: UInt64, _ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func wait(_ ticket: UInt64, now: MonotonicTime, _ effects: inout [Effect]) {
         if let paused, now < paused.until {
             return effects.append(.giveUp(ticket: ticket, paused.outcome))
         }
@@ -128,7 +129,7 @@ public struct AccessTokens: Sendable {
     }
 
     private mutating func pause(
-        _ now: MonotonicTime, least: TimeSpan, asked: Int?, _ outcome: PushOutcome,
+        _ now: MonotonicTime, least: TimeSpan, asked: Int?, telling outcome: PushOutcome,
         _ effects: inout [Effect]
     ) {
         failures += 1
