@@ -4,8 +4,8 @@ import Model
 /// origin of a project requests keep their order.
 ///
 /// An origin that has not yet answered gets one request at once. So a dead origin fills one place instead of
-/// all its places. After the first answer the origin gets `perOriginMax`, until it has neither waiting
-/// requests nor requests under way.
+/// all its places. After the first answer the origin gets `perOriginMax`. The queue remembers an answer for a
+/// while after the origin's last request.
 ///
 /// A project has fewer requests under way than places are free, and an origin of the project has fewer than
 /// that leaves to the project. So services that answer slowly leave places to the project's other services,
@@ -33,7 +33,8 @@ struct OriginQueue<Request> {
     private final class Origin {
         var running = 0
         var lines = 0
-        var hasAnswered = false
+        var hasAnswered: Bool
+        init(hasAnswered: Bool) { self.hasAnswered = hasAnswered }
     }
     /// Names the line that a request came from.
     struct Key: Hashable {
@@ -49,6 +50,10 @@ struct OriginQueue<Request> {
     let allMax: Int
     let perOriginMax: Int
     let waitingMax: Int
+    /// When origins without requests last answered, for as many origins.
+    private var answered: [String: MonotonicTime] = [:]
+    private static var answeredMax: Int { 1024 }
+    private static var answeredFor: TimeSpan { .seconds(60) }
     private var lines: [Key: Line] = [:]
     private var shares: [UInt64: Share] = [:]
     private var origins: [String: Origin] = [:]
@@ -68,20 +73,20 @@ struct OriginQueue<Request> {
     mutating func add(_ request: Request, of share: UInt64, to origin: String, now: MonotonicTime) -> Bool {
         guard waiting < waitingMax else { return false }
         waiting += 1
-        let line = line(Key(share: share, origin: origin))
+        let line = line(Key(share: share, origin: origin), now)
         line.waiting.append((request, now))
         plan(line)
         return true
     }
 
-    private mutating func line(_ key: Key) -> Line {
+    private mutating func line(_ key: Key, _ now: MonotonicTime) -> Line {
         if let known = lines[key] { return known }
         let line = Line(key)
         lines[key] = line
         let share = shares[key.share] ?? Share()
         share.lines += 1
         shares[key.share] = share
-        let origin = origins[key.origin] ?? Origin()
+        let origin = origins[key.origin] ?? Origin(hasAnswered: hasAnswered(key.origin, now))
         origin.lines += 1
         origins[key.origin] = origin
         return line
@@ -133,7 +138,7 @@ struct OriginQueue<Request> {
 
     /// A request that `next` gave is done. `isAnswered`: whether the origin answered; `nil` where the request
     /// did not leave.
-    mutating func ended(_ key: Key, isAnswered: Bool?) {
+    mutating func ended(_ key: Key, isAnswered: Bool?, now: MonotonicTime) {
         guard let line = lines[key], let share = shares[key.share], let origin = origins[key.origin] else {
             return
         }
@@ -141,9 +146,24 @@ struct OriginQueue<Request> {
         line.running -= 1
         share.running -= 1
         origin.running -= 1
-        if let isAnswered { origin.hasAnswered = isAnswered }
+        if let isAnswered {
+            origin.hasAnswered = isAnswered
+            note(key.origin, isAnswered ? now : nil)
+        }
         isReady = isReady || waiting > 0
         plan(line)
+    }
+
+    /// When the origin last answered; `nil` where it has failed since.
+    private mutating func note(_ origin: String, _ time: MonotonicTime?) {
+        answered[origin] = time
+        guard let time, answered.count > Self.answeredMax else { return }
+        answered = answered.filter { time.since($0.value) < Self.answeredFor }
+        if answered.count > Self.answeredMax { answered = [origin: time] }
+    }
+
+    private func hasAnswered(_ origin: String, _ now: MonotonicTime) -> Bool {
+        answered[origin].map { now.since($0) < Self.answeredFor } ?? false
     }
 
     /// Takes out the requests that have waited since before `moment`.

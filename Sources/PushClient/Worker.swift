@@ -92,7 +92,7 @@ final class Worker {
                 try begin(request, key)
                 busyAt = now
             } catch {
-                queue.ended(key, isAnswered: nil)
+                queue.ended(key, isAnswered: nil, now: now)
                 answers.append(
                     PushHTTPAnswer(
                         number: request.number, result: .notPrepared(reason: error.description)))
@@ -152,7 +152,7 @@ final class Worker {
     private func finish(_ transfer: Transfer, _ result: PushHTTPAnswer.Result) {
         var isAnswered = false
         if case .answered = result { isAnswered = true }
-        queue.ended(transfer.key, isAnswered: isAnswered)
+        queue.ended(transfer.key, isAnswered: isAnswered, now: now)
         answers.append(PushHTTPAnswer(number: transfer.number, result: result))
         busyAt = now
         keep(transfer)

@@ -35,15 +35,39 @@ struct OriginQueueTests {
         var queue = queue(perOrigin: 3)
         add(1...9, to: a, &queue)
         check(leaving(&queue) == [1])
-        queue.ended(a, isAnswered: false)
+        queue.ended(a, isAnswered: false, now: now)
         check(leaving(&queue) == [2])
-        queue.ended(a, isAnswered: true)
+        queue.ended(a, isAnswered: true, now: now)
         check(leaving(&queue) == [3, 4, 5])
-        queue.ended(a, isAnswered: true)
+        queue.ended(a, isAnswered: true, now: now)
         check(leaving(&queue) == [6])
-        queue.ended(a, isAnswered: false)
+        queue.ended(a, isAnswered: false, now: now)
         check(leaving(&queue) == [])
         #expect((queue.running, queue.waiting) == (2, 3))
+    }
+
+    @Test("leave together a minute after their origin's last answer, and one by one later or after a failure")
+    func remembered() {
+        var queue = queue()
+        func burst(_ numbers: ClosedRange<Int>, after seconds: UInt64) -> Int {
+            let time = now.advanced(by: .seconds(seconds))
+            for number in numbers { check(queue.add(number, of: 1, to: "a", now: time)) }
+            return leaving(&queue).count
+        }
+        func end(_ count: Int, isAnswered: Bool = true, after seconds: UInt64) {
+            for _ in 0..<count {
+                queue.ended(a, isAnswered: isAnswered, now: now.advanced(by: .seconds(seconds)))
+            }
+            check(leaving(&queue).isEmpty)
+        }
+        check(burst(1...1, after: 0) == 1)
+        end(1, after: 0)
+        check(burst(2...4, after: 59) == 3)
+        end(3, after: 60)
+        check(burst(5...5, after: 120) == 1)
+        end(1, isAnswered: false, after: 120)
+        check(burst(6...6, after: 121) == 1)
+        check(burst(7...8, after: 121) == 0)
     }
 
     @Test("of one origin leave places to the project's other origins")
@@ -51,13 +75,13 @@ struct OriginQueueTests {
         var queue = queue(all: 12, perOrigin: 100)
         add(1...50, to: a, &queue)
         check(leaving(&queue) == [1])
-        queue.ended(a, isAnswered: true)
+        queue.ended(a, isAnswered: true, now: now)
         // Four under way, eight free, of which the project leaves as many as it has: four are left.
         check(leaving(&queue) == [2, 3, 4, 5])
         add(51...60, to: b, &queue)
         check(leaving(&queue) == [51])
-        queue.ended(b, isAnswered: true)
-        queue.ended(a, isAnswered: true)
+        queue.ended(b, isAnswered: true, now: now)
+        queue.ended(a, isAnswered: true, now: now)
         check(leaving(&queue) == [6, 52, 53])
         #expect(!queue.isReady)
     }
@@ -90,7 +114,7 @@ struct OriginQueueTests {
         let other = Key(share: 2, origin: "a")
         add(21...40, to: other, &queue)
         check(leaving(&queue) == [2])
-        queue.ended(a, isAnswered: true)
+        queue.ended(a, isAnswered: true, now: now)
         check(leaving(&queue) == [21, 3, 22, 4, 23, 5])
     }
 
@@ -108,7 +132,7 @@ struct OriginQueueTests {
                 check(queue.add(number, of: share, to: origin, now: now))
                 waiting += 1
             } else if let key = underWay.popLast() {
-                queue.ended(key, isAnswered: random.next(upperBound: UInt64(3)) > 0)
+                queue.ended(key, isAnswered: random.next(upperBound: UInt64(3)) > 0, now: now)
             }
             while let next = queue.next() {
                 underWay.append(next.key)
@@ -120,7 +144,7 @@ struct OriginQueueTests {
             #expect(waiting == 0 || queue.running > 0, "something is under way")
         }
         while let key = underWay.popLast() {
-            queue.ended(key, isAnswered: true)
+            queue.ended(key, isAnswered: true, now: now)
             while let next = queue.next() { underWay.append(next.key) }
         }
         #expect((queue.running, queue.waiting) == (0, 0))
@@ -151,7 +175,9 @@ struct OriginQueueTests {
         check(Set(queue.takeAll() + left) == Set(1...100))
         check(queue.takeAll() == [])
         #expect(!queue.isReady)
-        for number in left { queue.ended(Key(share: 1, origin: "\(number % 7)"), isAnswered: true) }
+        for number in left {
+            queue.ended(Key(share: 1, origin: "\(number % 7)"), isAnswered: true, now: now)
+        }
         #expect((queue.running, queue.waiting) == (0, 0))
         check(queue.add(1, of: 1, to: "1", now: now))
         check(leaving(&queue) == [1])

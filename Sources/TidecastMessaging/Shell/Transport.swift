@@ -105,8 +105,11 @@ final class SessionTransport: NSObject, Transport {
         parts?.percentEncodedQuery = nil
         guard let url = parts?.url else { return request }
         return URLRequest(
-            url: url, cachePolicy: .reloadIgnoringLocalCacheData, timeoutInterval: Wire.timeout)
+            url: url, cachePolicy: .reloadIgnoringLocalCacheData, timeoutInterval: openerTimeout)
     }
+
+    /// The server answers at once. While no answer comes, a session on Linux takes a whole processor.
+    private static let openerTimeout: TimeInterval = 10
 }
 
 /// A stream, with the requests that it takes one after the other.
