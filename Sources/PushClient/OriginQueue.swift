@@ -60,8 +60,10 @@ struct OriginQueue<Request> {
     private var turns = FIFO<UInt64>()
     private(set) var running = 0
     private(set) var waiting = 0
-    /// Whether something has changed since `next` found nothing.
+    /// Whether `next` may find something: there are lines that were not looked at since the last change.
     private(set) var isReady = false
+    /// Looks since the last change that found nothing.
+    private var fruitless = 0
 
     init(allMax: Int, perOriginMax: Int, waitingMax: Int) {
         self.allMax = allMax
@@ -104,9 +106,13 @@ struct OriginQueue<Request> {
             let found = next(of: share, &looks)
             share.isInTurns = !share.turns.isEmpty
             if share.isInTurns { turns.append(number) }
-            if let found { return found }
+            if let found {
+                fruitless = 0
+                return found
+            }
         }
-        isReady = false
+        fruitless += looks
+        isReady = looks >= Self.looksMax && fruitless < 2 * (lines.count + shares.count)
         return nil
     }
 
@@ -150,8 +156,14 @@ struct OriginQueue<Request> {
             origin.hasAnswered = isAnswered
             note(key.origin, isAnswered ? now : nil)
         }
-        isReady = isReady || waiting > 0
+        change()
         plan(line)
+    }
+
+    /// A line that could not send may send now.
+    private mutating func change() {
+        isReady = isReady || waiting > 0
+        fruitless = 0
     }
 
     /// When the origin last answered; `nil` where it has failed since.
@@ -195,6 +207,12 @@ struct OriginQueue<Request> {
                 plan(line)
             }
         }
+        // A project without lines is forgotten, and must not stand in the turns when it comes again.
+        var formerTurns = turns
+        turns = FIFO()
+        while let number = formerTurns.popFirst() {
+            if shares[number] != nil { turns.append(number) }
+        }
         return taken
     }
 
@@ -204,7 +222,7 @@ struct OriginQueue<Request> {
         if !line.waiting.isEmpty {
             line.isInTurns = true
             share.turns.append(line)
-            isReady = true
+            change()
             guard !share.isInTurns else { return }
             share.isInTurns = true
             return turns.append(line.key.share)

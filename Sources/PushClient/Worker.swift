@@ -150,8 +150,12 @@ final class Worker {
     }
 
     private func finish(_ transfer: Transfer, _ result: PushHTTPAnswer.Result) {
-        var isAnswered = false
-        if case .answered = result { isAnswered = true }
+        let isAnswered: Bool? =
+            switch result {
+            case .answered: true
+            case .notPrepared, .notTried: nil
+            case .failed: false
+            }
         queue.ended(transfer.key, isAnswered: isAnswered, now: now)
         answers.append(PushHTTPAnswer(number: transfer.number, result: result))
         busyAt = now

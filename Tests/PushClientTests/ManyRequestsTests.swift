@@ -50,7 +50,7 @@ struct ManyRequestsTests {
         #expect(Set(answers.map(\.number)) == Set(501...600))
         #expect(answers.allSatisfy { $0.result.status == 201 })
         sender.client.stop()
-        #expect(dead.seen.requests.count == 1)
+        #expect(dead.seen.requests.count <= 1)
     }
 
     @Test("to more origins than there may be connections are all answered")

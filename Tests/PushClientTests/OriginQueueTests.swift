@@ -107,6 +107,18 @@ struct OriginQueueTests {
         check(leaving(&queue) == [99])
     }
 
+    @Test("are found behind many lines that cannot send", arguments: [50, 500])
+    func behindBlocked(count: Int) {
+        var queue = queue(all: 100, perOrigin: 1, waiting: 5_000)
+        for share in 1...count { add(share...share, to: Key(share: UInt64(share), origin: "hung"), &queue) }
+        check(queue.next()?.request == 1)
+        while queue.isReady { check(queue.next() == nil) }
+        add(9_999...9_999, to: Key(share: 9_999, origin: "well"), &queue)
+        var found: Int?
+        while queue.isReady, found == nil { found = queue.next()?.request }
+        #expect(found == 9_999)
+    }
+
     @Test("of projects with one origin share what the origin takes")
     func oneOrigin() {
         var queue = queue(all: 100, perOrigin: 6)

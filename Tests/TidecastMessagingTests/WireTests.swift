@@ -47,7 +47,8 @@ import Testing
         #expect(list.url?.query == "pageToken=p")
         let tell = wire.request(
             for: .tell(
-                WireTests.device, .init(token: "0a", isSandbox: true, bundleID: "b"), authToken: "auth"))
+                WireTests.device,
+                .init(token: "0a", isSandbox: true, bundleID: "b", keepsMessages: true), authToken: "auth"))
         #expect(tell.value(forHTTPHeaderField: "x-goog-firebase-installations-auth") == "FIS auth")
         let ios = #""ios":{"apns_environment":"SANDBOX","apns_token":"0a","bundle_id":"b"}"#
         #expect(tell.httpBody == Data("{\(ios),\"keepUntilAcknowledged\":true}".utf8))

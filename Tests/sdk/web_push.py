@@ -69,7 +69,7 @@ def clicks(shop, browser, token):
         check(message["data"] == {"k": "v"} and message["from"] == "/topics/news",
               "a page that is closed gets the message by its push service, encrypted with its keys")
         front = shop.browser.tab("about:blank")
-        wait(lambda: shop.run("return document.visibilityState") == "hidden", "the hidden tab", 20)
+        wait(lambda: not shop.is_in_sight(), "the hidden tab", 20)
         shop.browser.push(shop.tab, json.dumps(message))
         wait(lambda link=link: shop.notifications() == [["Pushed", link]], "the notification", 20)
         wait(lambda: len(shop.worker_got()) == 1, "the worker's handler", 20)

@@ -35,9 +35,8 @@ extension RequestRouter {
 
     private func batch(_ kind: SubscriptionChange.Kind) throws(APIError) -> APIAction {
         let principal = try iidPrincipal(needsSign: true)
-        guard case .project(let number) = principal, let project = api.directory.byNumber[number] else {
-            return try changes(kind, in: nil)
-        }
+        guard case .project(let number) = principal else { return try changes(kind, in: nil) }
+        guard let project = api.directory.byNumber[number] else { throw .unauthenticated }
         return try batch(kind, in: project)
     }
 

@@ -74,6 +74,8 @@ final class PushDispatch: Sendable {
         do throws(PushClientError) {
             var settings = PushClientSettings()
             settings.connectionsMax = connectionsMax
+            // Otherwise requests wait inside libcurl, where the queue's shares do not count.
+            settings.transfersMax = min(settings.transfersMax, connectionsMax)
             return try PushClient(settings: settings) { [weak self] answers in self?.take(answers) }
         } catch {
             notices.error("there is no client for push services", "\(error)")

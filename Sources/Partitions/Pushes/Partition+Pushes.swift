@@ -236,6 +236,8 @@ extension Partition {
 
     /// The service does not know the address any more, unless the device has told another one meanwhile.
     func noteGone(_ sending: PushTable.Sending, _ now: Instant) {
+        // Another address of the device may get what waits.
+        defer { wantPushAgain(sending.index) }
         let known = state.transports[sending.index]?.first { $0.transport.kind == sending.origin.kind }
         guard let known, isMeant(known, sending) else { return }
         // A device that listens is there, and needs no mark.

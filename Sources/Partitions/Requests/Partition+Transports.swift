@@ -37,6 +37,8 @@ extension Partition {
         }
         guard !isOverloaded else { return refuseAtOnce(id, &turn) }
         propose(.endTransport(index: index, kind, generation: stored.generation))
+        // What the former address got may still wait for another one.
+        wantPushAgain(index)
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
     }
 

@@ -31,9 +31,7 @@ public final class Messaging: Sendable {
         // The engine exists before this object, so its word finds the object here.
         let found = Weak()
         engine = try Engine(
-            wire: Wire(
-                server: options.server, project: options.project, apiKey: options.apiKey,
-                keepsMessages: options.keepsMessages),
+            wire: Wire(server: options.server, project: options.project, apiKey: options.apiKey),
             storage: storage, transport: transport, log: options.log,
             tokenChanged: { token in
                 DispatchQueue.main.async { found.object?.tell(token) }
@@ -212,6 +210,6 @@ public final class Messaging: Sendable {
         }
         engine.address = PushAddress(
             token: apnsToken.map { String(UInt16($0) + 0x100, radix: 16).dropFirst() }.joined(),
-            isSandbox: type == .sandbox, bundleID: bundleID)
+            isSandbox: type == .sandbox, bundleID: bundleID, keepsMessages: options.keepsMessages)
     }
 }

@@ -16,4 +16,7 @@ struct PushAddress: Codable, Equatable, Sendable {
     var token: String
     var isSandbox: Bool
     var bundleID: String
+    /// Whether the server keeps what Apple's push service has taken until the app acknowledges it; `nil` in
+    /// the state of a former version, which did not ask.
+    var keepsMessages: Bool?
 }

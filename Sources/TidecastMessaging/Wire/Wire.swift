@@ -10,8 +10,6 @@ struct Wire: Sendable {
     var project: String
     /// A key of the project for apps; `nil` for a development server.
     var apiKey: String?
-    /// Whether the server keeps what Apple's push service has taken until the app acknowledges it.
-    var keepsMessages = true
 
     /// The server carries no call out past its own deadline of 25 s, so a call without an answer by then was
     /// carried out or never will be.
@@ -47,7 +45,8 @@ struct Wire: Sendable {
                 "apns_token": address.token, "apns_environment": address.isSandbox ? "SANDBOX" : "PROD",
                 "bundle_id": address.bundleID,
             ]
-            return body(["ios": fields, "keepUntilAcknowledged": keepsMessages], in: request)
+            return body(
+                ["ios": fields, "keepUntilAcknowledged": address.keepsMessages ?? false], in: request)
         }
     }
 
