@@ -44,7 +44,7 @@ class Phone:
         assert status == 200, name
         return name
 
-    def wait_for(self, name, limit=60):
+    def wait_for(self, name, limit=240):
         wait(lambda: self.got(name), f"the phone to get {name}", limit)
 
     def is_gone(self):

@@ -20,7 +20,7 @@ def until(condition, limit, step=0.05):
     return time.monotonic() - began
 
 
-def wait(condition, what, limit=60):
+def wait(condition, what, limit=120):
     """Waits until `condition` is true. Ends the test with `FAIL` after `limit` s."""
     if until(condition, limit) is None:
         raise SystemExit(f"FAIL: waited {limit} s for {what}")
