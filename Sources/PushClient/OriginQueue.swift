@@ -33,8 +33,9 @@ struct OriginQueue<Request> {
     private final class Origin {
         var running = 0
         var lines = 0
-        var hasAnswered: Bool
-        init(hasAnswered: Bool) { self.hasAnswered = hasAnswered }
+        /// When the origin last answered; `nil` where it has never answered, or failed since.
+        var answeredAt: MonotonicTime?
+        init(answeredAt: MonotonicTime?) { self.answeredAt = answeredAt }
     }
     /// Names the line that a request came from.
     struct Key: Hashable {
@@ -88,7 +89,7 @@ struct OriginQueue<Request> {
         let share = shares[key.share] ?? Share()
         share.lines += 1
         shares[key.share] = share
-        let origin = origins[key.origin] ?? Origin(hasAnswered: hasAnswered(key.origin, now))
+        let origin = origins[key.origin] ?? Origin(answeredAt: remembered(key.origin, now))
         origin.lines += 1
         origins[key.origin] = origin
         return line
@@ -124,7 +125,7 @@ struct OriginQueue<Request> {
             guard looks < Self.looksMax, let line = share.turns.popFirst() else { return nil }
             looks += 1
             guard let origin = origins[line.key.origin], line.running < free,
-                origin.running < (origin.hasAnswered ? perOriginMax : 1),
+                origin.running < (origin.answeredAt == nil ? 1 : perOriginMax),
                 let first = line.waiting.popFirst()
             else {
                 share.turns.append(line)
@@ -152,10 +153,7 @@ struct OriginQueue<Request> {
         line.running -= 1
         share.running -= 1
         origin.running -= 1
-        if let isAnswered {
-            origin.hasAnswered = isAnswered
-            note(key.origin, isAnswered ? now : nil)
-        }
+        if let isAnswered { origin.answeredAt = isAnswered ? now : nil }
         change()
         plan(line)
     }
@@ -166,16 +164,17 @@ struct OriginQueue<Request> {
         fruitless = 0
     }
 
-    /// When the origin last answered; `nil` where it has failed since.
-    private mutating func note(_ origin: String, _ time: MonotonicTime?) {
+    /// The origin has no requests any more.
+    private mutating func remember(_ origin: String, _ time: MonotonicTime) {
         answered[origin] = time
-        guard let time, answered.count > Self.answeredMax else { return }
+        guard answered.count > Self.answeredMax else { return }
         answered = answered.filter { time.since($0.value) < Self.answeredFor }
         if answered.count > Self.answeredMax { answered = [origin: time] }
     }
 
-    private func hasAnswered(_ origin: String, _ now: MonotonicTime) -> Bool {
-        answered[origin].map { now.since($0) < Self.answeredFor } ?? false
+    /// When an origin that has requests again last answered, if that is not long ago.
+    private mutating func remembered(_ origin: String, _ now: MonotonicTime) -> MonotonicTime? {
+        answered.removeValue(forKey: origin).flatMap { now.since($0) < Self.answeredFor ? $0 : nil }
     }
 
     /// Takes out the requests that have waited since before `moment`.
@@ -233,6 +232,8 @@ struct OriginQueue<Request> {
         if share.lines == 0 { shares[line.key.share] = nil }
         guard let origin = origins[line.key.origin] else { return }
         origin.lines -= 1
-        if origin.lines == 0 { origins[line.key.origin] = nil }
+        guard origin.lines == 0 else { return }
+        origins[line.key.origin] = nil
+        if let time = origin.answeredAt { remember(line.key.origin, time) }
     }
 }
