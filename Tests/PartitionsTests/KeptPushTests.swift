@@ -82,17 +82,24 @@ struct KeptPushTests {
         #expect(harness.takeEvents() == ["attached", "a", "b", "now"])
     }
 
-    @Test("go to the device's other address when the first one ends")
-    func otherAddress() throws {
-        let harness = PartitionHarness()
-        let web = Transport(kind: .web, address: Array("endpoint".utf8), keepsMessages: true)
-        let (device, _) = try PushTests.device(harness, web)
+    private static let web = Transport(kind: .web, address: Array("endpoint".utf8), keepsMessages: true)
+
+    /// A device with two addresses, of which the first one has got the only message.
+    private func deviceWithTwo(_ harness: PartitionHarness) throws -> Registration {
+        let (device, _) = try PushTests.device(harness, KeptPushTests.web)
         _ = harness.request(
             .setTransport(device, by: .backend, KeptPushTests.apns), of: device.partition)
         harness.publish("a", to: "news")
         try PushTests.answer(harness, .done)
         harness.settle()
-        #expect(harness.takeAllJobs().map(\.job.transport) == [web])
+        #expect(harness.takeAllJobs().map(\.job.transport) == [KeptPushTests.web])
+        return device
+    }
+
+    @Test("go to the device's other address when the first one ends")
+    func otherAddress() throws {
+        let harness = PartitionHarness()
+        let device = try deviceWithTwo(harness)
         _ = harness.request(.endTransport(device, by: .backend, .web), of: device.partition)
         harness.settle()
         #expect(harness.takeAllJobs().map(\.job.transport) == [KeptPushTests.apns])
@@ -101,18 +108,12 @@ struct KeptPushTests {
     @Test("go to the other address where a message of now or never finds the first one gone")
     func otherAddressAfterGone() throws {
         let harness = PartitionHarness()
-        let web = Transport(kind: .web, address: Array("endpoint".utf8), keepsMessages: true)
-        let (device, _) = try PushTests.device(harness, web)
-        _ = harness.request(
-            .setTransport(device, by: .backend, KeptPushTests.apns), of: device.partition)
-        harness.publish("a", to: "news")
-        try PushTests.answer(harness, .done)
-        harness.settle()
-        _ = harness.takeAllJobs()
+        _ = try deviceWithTwo(harness)
         harness.publish("now", to: "news", times: TimesToLive(stream: 60, web: 0, apns: 0, fcm: 0))
         try PushTests.answer(harness, .gone)
         harness.settle()
-        #expect(harness.takeAllJobs().map(\.job.transport) == [web, KeptPushTests.apns])
+        let transports = harness.takeAllJobs().map(\.job.transport)
+        #expect(transports == [KeptPushTests.web, KeptPushTests.apns])
     }
 
     @Test("go with their acknowledgement, before or after the push")
