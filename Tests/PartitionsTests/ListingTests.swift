@@ -37,7 +37,8 @@ struct TopicListingTests {
         for limit in [1, 6, 50] {
             let found = all(harness, of: PartitionHarness.project, limit: limit)
             #expect(found.names.sorted() == names.filter { $0 != "t7" }.sorted())
-            #expect(found.asked >= 8 * 20 / bound)
+            // Each partition looks at its own topics, whatever else the loop has.
+            #expect(found.asked >= 19 / bound && found.asked <= 8 + 19)
         }
         let others = all(harness, of: ProjectNumber(99), limit: 5)
         #expect(others.names.isEmpty && others.asked == 8)

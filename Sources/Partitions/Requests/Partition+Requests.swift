@@ -341,26 +341,28 @@ extension Partition {
     private func topics(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
         guard state.names.weight(of: project) > 0 else { return .topics([], next: nil) }
         var found: [(name: TopicName, members: UInt64)] = []
-        var next: UInt64?
-        let first = UInt32(clamping: after)
-        var number = first
-        while number < state.names.numbersEnd {
-            if Int(number - first) >= options.listedAtOnce {
-                next = UInt64(number)
-                break
+        var looks = 0
+        var (shard, first) = TopicTable.readPlace(after)
+        while shard < TopicTable.shardCount {
+            let count = state.topics.count(inShard: shard)
+            // One shard is looked at in any case.
+            if looks > 0, looks + count > options.listedAtOnce {
+                return .topics(found, next: TopicTable.place(shard: shard, from: first))
             }
-            let topic = TopicNumber(rawValue: number)
-            // Other partitions of the loop have numbers too, and a free number has an old project.
-            if state.names.project(of: topic) == project, state.topics.contains(topic) {
+            looks += count
+            let own = state.topics.numbers(inShard: shard) {
+                $0.rawValue >= first && state.names.project(of: $0) == project
+            }
+            for number in own {
                 if found.count == limit {
-                    next = UInt64(number)
-                    break
+                    return .topics(
+                        found, next: TopicTable.place(shard: shard, from: number.rawValue))
                 }
-                found.append((state.names.name(topic), UInt64(state.topics.members(topic))))
+                found.append((state.names.name(number), UInt64(state.topics.members(number))))
             }
-            number += 1
+            (shard, first) = (shard + 1, 0)
         }
-        return .topics(found, next: next)
+        return .topics(found, next: nil)
     }
 
     private func devices(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {

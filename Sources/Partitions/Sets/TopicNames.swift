@@ -67,8 +67,6 @@ public final class TopicNames {
     public init() { table = ContiguousArray(repeating: 0, count: 64) }
 
     var count: Int { used }
-    /// All numbers are below this one.
-    var numbersEnd: UInt32 { UInt32(entries.count) }
 
     /// The number of a name, with one use more. A name without a number gets one.
     func retain(_ name: some RandomAccessCollection<UInt8>, in project: ProjectNumber) -> TopicNumber {

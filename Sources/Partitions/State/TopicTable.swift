@@ -25,9 +25,23 @@ struct TopicTable: ~Copyable {
 
     func contains(_ topic: TopicNumber) -> Bool { self[topic.rawValue] != nil }
 
-    /// The topics of a shard, ascending.
-    func numbers(inShard shard: Int) -> [TopicNumber] {
-        shards[shard].keys.sorted().map { TopicNumber(rawValue: $0) }
+    func count(inShard shard: Int) -> Int { shards[shard].count }
+
+    /// The topics of a shard that are wanted, ascending.
+    func numbers(
+        inShard shard: Int, where isWanted: (TopicNumber) -> Bool = { _ in true }
+    ) -> [TopicNumber] {
+        shards[shard].keys.lazy.map { TopicNumber(rawValue: $0) }.filter(isWanted)
+            .sorted { $0.rawValue < $1.rawValue }
+    }
+
+    /// A place in a listing, which goes through the shards: the shard, and the first number there.
+    static func place(shard: Int, from number: UInt32) -> UInt64 { UInt64(shard) << 32 | UInt64(number) }
+
+    /// A place of a former build is a number alone. Then the listing may show topics again, and leaves none
+    /// out.
+    static func readPlace(_ place: UInt64) -> (shard: Int, first: UInt32) {
+        (Int(clamping: place >> 32), UInt32(truncatingIfNeeded: place))
     }
 
     /// The members by partition, ascending, as they are now. Large parts are shared, not copied.
