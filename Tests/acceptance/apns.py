@@ -1,12 +1,11 @@
 """Apple's push service from the registration to the phone: see apns.sh."""
 import re
 import secrets
-import shutil
 import time
 
 from system.apple import APP, OTHER_APP, OTHER_TEAM, TEAM, Apple, Phone, all_got
 from system.checks import check, wait
-from system.process import Server, make_folder
+from system.node import making
 from system.shop import Project
 
 DEVICES = 30
@@ -205,17 +204,12 @@ def everything(shop, apple):
 
 
 def main():
-    folder = make_folder()
-    try:
-        apple = Apple(folder)
-        server = Server(folder)
-        server.start()
-        server.wait_ready()
+    with making() as made:
+        apple = Apple(made.folder)
+        server = made.server()
         everything(Project(server), apple)
         server.end()
         apple.service.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 main()

@@ -1,10 +1,8 @@
 """What a service for Apple's pushes may do to its connections while messages are under way: see
 apns_connections.sh."""
-import shutil
-
 from system.apple import TEAM, Apple, Phone, all_got
 from system.checks import check, wait
-from system.process import Server, make_folder
+from system.node import making
 from system.shop import Project
 
 DEVICES = 40
@@ -91,12 +89,9 @@ def silent(shop, service, phones):
 
 
 def main():
-    folder = make_folder()
-    try:
-        apple = Apple(folder)
-        server, service = Server(folder), apple.service
-        server.start()
-        server.wait_ready()
+    with making() as made:
+        apple = Apple(made.folder)
+        server, service = made.server(), apple.service
         shop = Project(server)
         apple.give(shop, "KEY0000001", TEAM)
         phones = [Phone(shop, service) for _ in range(DEVICES)]
@@ -108,8 +103,6 @@ def main():
         check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
         server.end()
         service.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 main()

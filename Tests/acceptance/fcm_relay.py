@@ -1,13 +1,13 @@
 """The relay from the registration to the other Firebase project: see fcm_relay.sh."""
 import json
 import os
-import shutil
 
 from system.checks import check, wait
 from system.device import Device
 from system.fcmservice import FCMService
+from system.node import making
 from system.ports import free_port
-from system.process import Server, make_certificates, make_folder
+from system.process import Server, make_certificates
 from system.shop import Project
 
 DEVICES = 220
@@ -221,31 +221,25 @@ def against_fake(shop, service, account, folder, authority):
 
 
 def main():
-    folder = make_folder()
-    upstream_folder = make_folder()
-    try:
-        certificates = os.path.join(folder, "certificates")
+    with making() as made, making() as others:
+        certificates = os.path.join(made.folder, "certificates")
         make_certificates(certificates, "--name", "localhost")
         authority = os.path.join(certificates, "ca.pem")
-        upstream = Upstream(upstream_folder, certificates)
+        upstream = Upstream(others.folder, certificates)
+        others.nodes.append(upstream.server)
         account = json.loads(upstream.account)
-        server = Server(folder)
-        server.start()
-        server.wait_ready()
+        server = made.server()
         shop = Project(server)
-        file = private_file(os.path.join(folder, "account.json"), upstream.account)
+        file = private_file(os.path.join(made.folder, "account.json"), upstream.account)
         through_tidecast(shop, upstream, file, authority)
         port = free_port()
         service = FCMService(
             os.path.join(certificates, "server.pem"), os.path.join(certificates, "server.key"), port,
             {**account, "token_uri": f"https://localhost:{port}/token"})
-        against_fake(shop, service, account, folder, authority)
+        against_fake(shop, service, account, made.folder, authority)
         server.end()
         upstream.server.end()
         service.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(upstream_folder, ignore_errors=True)
 
 
 main()

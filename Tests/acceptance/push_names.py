@@ -1,10 +1,10 @@
 """A push service whose name leads elsewhere after the registration: see push_names.sh."""
 import os
-import shutil
 
 from system.checks import check, wait
 from system.names import NameServer
-from system.process import Server, make_certificates, make_folder
+from system.node import making
+from system.process import make_certificates
 from system.pushservice import PushService
 from system.shop import Shop
 
@@ -31,16 +31,13 @@ def rebound(shop, names, service, browser, token):
 
 
 def main():
-    folder = make_folder()
-    try:
-        certificates = os.path.join(folder, "certificates")
+    with making() as made:
+        certificates = os.path.join(made.folder, "certificates")
         make_certificates(certificates, "--name", HOST)
         names = NameServer(PUBLIC)
         service = PushService(os.path.join(certificates, "server.pem"),
                               os.path.join(certificates, "server.key"), 443, host=HOST)
-        server = Server(folder)
-        server.start()
-        server.wait_ready()
+        server = made.server()
         shop = Shop(server, service, os.path.join(certificates, "ca.pem"), allowed="*.example.com")
         browser = service.browser("browser")
         token = shop.tell(shop.install(), browser)
@@ -48,8 +45,6 @@ def main():
         check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
         server.end()
         service.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 main()

@@ -1,12 +1,12 @@
 """Web Push from the registration to the browser: see web_push.sh."""
 import os
 import re
-import shutil
 import time
 
 from system.checks import check, wait
+from system.node import making
 from system.ports import free_port
-from system.process import Server, make_certificates, make_folder
+from system.process import make_certificates
 from system.pushservice import PushService
 from system.shop import Shop
 
@@ -136,15 +136,12 @@ def once(browsers):
 
 
 def main():
-    folder = make_folder()
-    try:
-        certificates = os.path.join(folder, "certificates")
+    with making() as made:
+        certificates = os.path.join(made.folder, "certificates")
         make_certificates(certificates, "--name", "localhost")
         service = PushService(os.path.join(certificates, "server.pem"),
                               os.path.join(certificates, "server.key"), free_port())
-        server = Server(folder)
-        server.start()
-        server.wait_ready()
+        server = made.server()
         shop = Shop(server, service, os.path.join(certificates, "ca.pem"))
         installations = [shop.install() for _ in range(DEVICES)]
         browsers = [service.browser(f"browser-{number}") for number in range(DEVICES)]
@@ -163,8 +160,6 @@ def main():
         check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
         server.end()
         service.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 main()

@@ -6,7 +6,7 @@ import subprocess
 
 from system.ports import free_port
 from system.postgres import Database
-from system.process import UNPRIVILEGED, DevelopmentServer, make_certificates, make_folder, remove
+from system.process import UNPRIVILEGED, DevelopmentServer, Server, make_certificates, make_folder, remove
 
 LOG_LINES_SHOWN = 60
 
@@ -62,6 +62,12 @@ class Made:
         database = self.database()
         self.nodes += [Node(self.folder, name, database) for name in names]
         return database, self.nodes
+
+    def server(self):
+        """A server on its own, with its data in this test's folder, that is ready."""
+        self.nodes.append(Server(self.folder))
+        start(self.nodes[-1:])
+        return self.nodes[-1]
 
     def print_logs(self):
         """Prints the last lines of each node's log."""
