@@ -20,23 +20,31 @@ struct PartitionTests {
         #expect(harness.takeEvents() == ["attached", "one", "two"])
     }
 
+    /// A device to which messages m1, m2 and so on came on stream 1, and the ids of these events.
+    private func deviceThatGot(
+        _ count: Int, _ harness: PartitionHarness
+    ) throws -> (device: Registration, credential: DeviceMAC, ids: [EventID]) {
+        let (device, credential) = try #require(harness.register(in: 0))
+        _ = harness.change(.subscribe, "news", [device])
+        for number in 1...count { harness.publish("m\(number)", to: "news") }
+        harness.listen(device, credential, stream: 1)
+        // The last frame says that nothing more waits.
+        guard case .events(_, _, _, _, _, let events) = harness.frames.dropLast().last else {
+            Issue.record("nothing came")
+            return (device, credential, [])
+        }
+        #expect(harness.takeEvents() == ["attached"] + (1...count).map { "m\($0)" })
+        let history = UInt16(truncatingIfNeeded: harness.partitions[0].history.rawValue)
+        let ids = events.map { EventID(position: $0.position, history: history) }
+        try #require(ids.count == count)
+        return (device, credential, ids)
+    }
+
     @Test("a device that was away gets what waited, in order, and nothing that it acknowledged")
     func resume() throws {
         let harness = PartitionHarness()
-        let (device, credential) = try #require(harness.register(in: 0))
-        _ = harness.change(.subscribe, "news", [device])
-        for number in 1...5 { harness.publish("m\(number)", to: "news") }
-        harness.listen(device, credential, stream: 1)
-        // The last frame says that nothing more waits.
-        guard case .events(_, _, _, _, _, let events) = harness.frames.dropLast().last, events.count == 5
-        else {
-            Issue.record("nothing came")
-            return
-        }
-        #expect(harness.takeEvents() == ["attached", "m1", "m2", "m3", "m4", "m5"])
-        let history = UInt16(truncatingIfNeeded: harness.partitions[0].history.rawValue)
-        harness.listen(
-            device, credential, stream: 2, resume: EventID(position: events[2].position, history: history))
+        let (device, credential, ids) = try deviceThatGot(5, harness)
+        harness.listen(device, credential, stream: 2, resume: ids[2])
         #expect(harness.takeEvents() == ["replaced", "attached", "m4", "m5"])
         harness.listen(device, credential, stream: 3)
         #expect(harness.takeEvents() == ["replaced", "attached", "m4", "m5"])
@@ -45,32 +53,21 @@ struct PartitionTests {
     @Test("an acknowledgement of nothing that waits makes no record, however often it comes")
     func staleAcknowledgements() throws {
         let harness = PartitionHarness()
-        let (device, credential) = try #require(harness.register(in: 0))
-        _ = harness.change(.subscribe, "news", [device])
-        for number in 1...3 { harness.publish("m\(number)", to: "news") }
-        harness.listen(device, credential, stream: 1)
-        guard case .events(_, _, _, _, _, let events) = harness.frames.dropLast().last, events.count == 3
-        else {
-            Issue.record("nothing came")
-            return
-        }
-        _ = harness.takeEvents()
-        let history = UInt16(truncatingIfNeeded: harness.partitions[0].history.rawValue)
+        let (device, credential, ids) = try deviceThatGot(3, harness)
         func acknowledge(_ event: EventID) -> Bool {
             let request = Request.acknowledge(device, by: .device(credential), event)
             guard case .done = harness.request(request, of: PartitionID(0)) else { return false }
             return true
         }
-        let old = EventID(position: events[0].position, history: history)
-        #expect(acknowledge(old))
+        #expect(acknowledge(ids[0]))
         let records = harness.partitions[0].applied
         for stream in UInt64(2)...5 {
-            #expect(acknowledge(old))
-            harness.listen(device, credential, stream: stream, resume: old)
+            #expect(acknowledge(ids[0]))
+            harness.listen(device, credential, stream: stream, resume: ids[0])
             #expect(harness.takeEvents() == ["replaced", "attached", "m2", "m3"])
         }
         #expect(harness.partitions[0].applied == records)
-        #expect(acknowledge(EventID(position: events[1].position, history: history)))
+        #expect(acknowledge(ids[1]))
         #expect(harness.partitions[0].applied > records)
     }
 
