@@ -75,7 +75,8 @@ class Trial:
 
     def attack(self, name):
         """Runs one attack, and returns its figures."""
-        if name == "storm" and self.is_short:
+        is_storm = name in ("storm", "storm_again")
+        if is_storm and self.is_short:
             work = short_storm
         else:
             work = ATTACKS[name]
@@ -110,12 +111,15 @@ class Trial:
         if now > descriptors + 4:
             self.wrong.append(f"{name}: {descriptors} descriptors before, {now} after")
         if not self.is_short:
-            time.sleep(STORM_LATER if name == "storm" else LATER)
+            time.sleep(STORM_LATER if is_storm else LATER)
+        after = kernel.resident(self.pid)
         if most > before + GROWTH_MIB.get(name, GROWTH_OTHER_MIB):
             self.wrong.append(f"{name}: memory grew from {before:.0f} to {most:.0f} MiB")
+        if name == "storm_again" and not self.is_short and after > before * 1.1:
+            self.wrong.append(f"{name}: memory was {before:.0f} MiB before, and is {after:.0f} MiB after it")
         alone, beside = self.latencies(began, attacks), self.latencies(attacks, ended)
         return {
-            "attack": name, "rss": [round(one, 1) for one in (before, most, kernel.resident(self.pid))],
+            "attack": name, "rss": [round(one, 1) for one in (before, most, after)],
             "p50": [round(share(one, 0.5), 2) for one in (alone[0], beside[0])],
             "p99": [round(share(one, 0.99), 2) for one in (alone[0], beside[0])], "failed": beside[1],
             "cpu": round(used / max(0.1, ended - attacks), 2), "rid": rid and round(rid, 1),
