@@ -109,6 +109,7 @@ public struct ResponseForm: Sendable {
         case topicCount(TopicName)
         case topics
         case devices
+        case messagePushes(MessageID)
 
         /// Whether a page of any origin may call this with a device's credential or an API key, and read the
         /// answer.

@@ -22,9 +22,14 @@ extension MessageID {
 
     /// The id of the message whose event this is: every event begins with it. `nil` for other texts.
     public init?(ofEvent event: some RandomAccessCollection<UInt8>) {
-        let text = event.dropFirst(MessageID.eventStart.count).prefix(MessageID.textCount)
-        guard event.starts(with: MessageID.eventStart), text.count == MessageID.textCount,
-            let time = Hex.parse(text.prefix(16)), let random = Hex.parse(text.suffix(16))
+        guard event.starts(with: MessageID.eventStart) else { return nil }
+        self.init(event.dropFirst(MessageID.eventStart.count).prefix(MessageID.textCount))
+    }
+
+    /// `nil` where the text is not 32 hexadecimal digits.
+    public init?(_ text: some RandomAccessCollection<UInt8>) {
+        guard text.count == MessageID.textCount, let time = Hex.parse(text.prefix(16)),
+            let random = Hex.parse(text.suffix(16))
         else { return nil }
         self.init(time: time, random: random)
     }

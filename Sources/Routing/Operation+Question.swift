@@ -24,7 +24,9 @@ extension Operation {
                 .members(project: project, name),
                 Placement.partition(of: name, in: project, count: partitionCount)
             )
-        case .send, .refusedSend, .changeSubscriptions, .refusedChanges, .register, .topics, .devices: nil
+        case .send, .refusedSend, .changeSubscriptions, .refusedChanges, .register, .topics, .devices,
+            .pushes:
+            nil
         }
     }
 }

@@ -33,6 +33,9 @@ public enum Operation: Sendable {
     case topics(project: ProjectNumber, page: PageToken?, limit: Int)
     /// Devices of a project, page by page. Answered with `.devices`.
     case devices(project: ProjectNumber, page: PageToken?, limit: Int)
+    /// How push services have answered to a message, as all partitions' owners have seen. Answered with
+    /// `.pushes`.
+    case pushes(project: ProjectNumber, of: MessageID)
 }
 
 /// The authority for an operation on a device: a backend's, or the device's own.
@@ -106,6 +109,7 @@ public enum Outcome: Sendable {
     case devices([DeviceSummary], next: PageToken?)
     /// The device's own state, without its registration, and the push services that reach it.
     case device(DeviceState, [StoredTransport], pushes: [PushHistory] = [])
+    case pushes([PushTally])
     case refused(Refusal)
 }
 

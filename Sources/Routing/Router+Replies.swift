@@ -33,7 +33,7 @@ extension Router {
         case .part(let whole, let places): finishPart(of: whole, at: places, with: reply, &turn)
         case .register(let project, let offer):
             finishRegistration(asked, of: project, at: offer, with: reply, &turn)
-        case .topics, .devices: continueListing(asked, with: reply, &turn)
+        case .topics, .devices, .pushes: continueListing(asked, with: reply, &turn)
         case .send, .simple: turn.finish(asked.ticket, outcome(reply))
         }
     }
@@ -89,7 +89,7 @@ extension Router {
             .reachable(list.map { Subscription(topic: $0.topic, since: $0.since) }, by: kinds)
         case .device(let device, let transports, let pushes): .device(device, transports, pushes: pushes)
         case .refused(let refusal): .refused(self.refusal(refusal))
-        case .changes, .registered, .full, .topics, .devices, .memberSets:
+        case .changes, .registered, .full, .topics, .devices, .pushes, .memberSets:
             .refused(.unavailable("an answer to another question"))
         }
     }
@@ -221,6 +221,9 @@ extension Router {
         case .devices(let project, let limit, let found):
             let request = Request.devices(project: project, after: from.place, limit: limit - found.count)
             ask(request, of: from.partition, ticket: ticket, kind: kind, since: began, &turn)
+        case .pushes(let project, let message, _):
+            let request = Request.pushes(project: project, of: message)
+            ask(request, of: from.partition, ticket: ticket, kind: kind, since: began, &turn)
         default: break
         }
     }
@@ -240,6 +243,9 @@ extension Router {
             kind = .devices(project: project, limit: limit, found: found + summaries)
             place = next
             isFull = found.count + more.count >= limit
+        case (.pushes(let project, let message, var found), .pushes(let more)):
+            for tally in more { found.add(tally) }
+            kind = .pushes(project: project, of: message, found: found)
         default: return turn.finish(asked.ticket, outcome(reply))
         }
         let following = Int(asked.partition.rawValue) + 1
@@ -255,6 +261,7 @@ extension Router {
         switch kind {
         case .topics(_, _, let found): turn.finish(asked.ticket, .topics(found, next: token))
         case .devices(_, _, let found): turn.finish(asked.ticket, .devices(found, next: token))
+        case .pushes(_, _, let found): turn.finish(asked.ticket, .pushes(found))
         default: break
         }
     }

@@ -90,6 +90,7 @@ public final class Router {
             case part(of: UInt64, places: [Int])
             case topics(project: ProjectNumber, limit: Int, found: [(name: TopicName, members: UInt64)])
             case devices(project: ProjectNumber, limit: Int, found: [DeviceSummary])
+            case pushes(project: ProjectNumber, of: MessageID, found: [PushTally])
         }
         enum Phase {
             /// A process has the request. The router asked last at this time.
@@ -214,6 +215,9 @@ public final class Router {
         case .devices(let project, let page, let limit):
             let from = page ?? PageToken(partition: PartitionID(0), place: 0)
             list(.devices(project: project, limit: limit, found: []), from: from, ticket: ticket, &turn)
+        case .pushes(let project, let message):
+            let first = PageToken(partition: PartitionID(0), place: 0)
+            list(.pushes(project: project, of: message, found: []), from: first, ticket: ticket, &turn)
         }
     }
 

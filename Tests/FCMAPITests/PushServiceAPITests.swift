@@ -2,6 +2,7 @@ import Credentials
 import Foundation
 import HTTPMessages
 import Model
+import Partitions
 import PushMessages
 import Testing
 
@@ -57,6 +58,30 @@ private enum TestPEM {
 
     private func push(_ action: APIAction) -> PushRequest? {
         if case .admin(.push(let wanted)) = action { wanted } else { nil }
+    }
+
+    @Test("a backend reads how push services have answered to a message, by its id")
+    func answersToMessage() throws {
+        let id = MessageID(time: 1, random: 2)
+        let path = "/v1/projects/shop/messages/"
+        guard case .operation(.pushes(_, let asked), let form) = harness.route(.get, path + id.text) else {
+            Issue.record("no question"); return
+        }
+        #expect(asked == id)
+        let tallies = [
+            PushTally(kind: .apns, outcome: .accepted, count: 3, newest: harness.now),
+            PushTally(kind: .web, outcome: .refusedContent("too long"), count: 1, newest: harness.now),
+        ]
+        let shown = object(harness.api.render(.pushes(tallies), form).body)
+        #expect(shown["name"] as? String == "projects/shop/messages/\(id.text)")
+        let pushes = try #require(shown["pushes"] as? [[String: Any]])
+        #expect(pushes.map { $0["kind"] as? String } == ["ios", "web"])
+        #expect(pushes.map { $0["count"] as? Int } == [3, 1])
+        #expect(pushes[0]["reason"] == nil && pushes[1]["reason"] as? String == "too long")
+        for wrong in ["x", String(repeating: "g", count: 32), id.text + "0"] {
+            #expect(error(harness.route(.get, path + wrong).response).http == 400)
+        }
+        #expect(error(harness.route(.get, path + id.text, bearer: nil).response).http == 401)
     }
 
     @Test("a key is taken with its app and environment, and the audit log has no secret")

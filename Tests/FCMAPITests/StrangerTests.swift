@@ -15,7 +15,7 @@ struct StrangerTests {
             (.get, "registrations/TOKEN:listen"), (.post, "registrations/TOKEN:acknowledge"),
             (.get, "registrations/TOKEN/topicSubscriptions"), (.post, "installations"), (.get, "webPushKey"),
             (.delete, "installations/TOKEN"), (.post, "installations/TOKEN/authTokens:generate"),
-            (.get, "quotas"), (.get, "topics"), (.post, "messages:send"),
+            (.get, "quotas"), (.get, "topics"), (.post, "messages:send"), (.get, "messages/TOKEN"),
         ] as [(HTTPMethod, String)])
     func projects(row: (method: HTTPMethod, path: String)) {
         let headers = [

@@ -112,3 +112,70 @@ struct RecentAttemptsTests {
         #expect(failed.failed?.outcome == refused && failed.failed?.tries == 0)
     }
 }
+
+@Suite("The answers of push services to a message")
+struct RecentTalliesTests {
+    private static let project = ProjectNumber(1)
+
+    private func tally(_ outcome: PushOutcome, at time: Int64, kind: Transport.Kind = .web) -> PushTally {
+        PushTally(kind: kind, outcome: outcome, count: 1, newest: WallTime(milliseconds: time))
+    }
+
+    @Test("are added up by service and word, with the newest reason")
+    func added() {
+        var list: [PushTally] = []
+        for (outcome, time, kind) in [
+            (.unsent("late"), 9, .web), (.accepted, 3, .apns), (.unsent("early"), 8, .web),
+            (.accepted, 2, .web), (.transient(retryAfterSeconds: 5), 4, .web), (.accepted, 1, .apns),
+        ] as [(PushOutcome, Int64, Transport.Kind)] {
+            list.add(tally(outcome, at: time, kind: kind))
+        }
+        #expect(list.map(\.kind) == [.web, .web, .web, .apns])
+        #expect(list.map(\.outcome.word) == ["accepted", "failed", "unsent", "accepted"])
+        #expect(list.map(\.count) == [1, 1, 2, 2])
+        #expect(list[2].outcome == .unsent("late") && list[3].newest == WallTime(milliseconds: 3))
+    }
+
+    @Test("are kept for so many messages, and the message leaves first that came first")
+    func bounded() {
+        var kept = RecentTallies()
+        for number in [1, 2, 1, 3, 1, 4] as [UInt64] {
+            kept.note(
+                tally(.accepted, at: 0), of: MessageID(time: 1, random: number),
+                in: RecentTalliesTests.project, messagesMax: 3)
+        }
+        let counts = (1...4).map { number in
+            kept[RecentTalliesTests.project, MessageID(time: 1, random: number)].first?.count
+        }
+        #expect(counts == [nil, 1, 1, 1])
+        #expect(kept[ProjectNumber(2), MessageID(time: 1, random: 4)].isEmpty)
+        #expect(kept.brokenInvariant(messagesMax: 3) == nil)
+        #expect(kept.brokenInvariant(messagesMax: 2) == "answers to more messages are kept than may be")
+    }
+
+    @Test("are what the partition's owner has heard of the message, try after try")
+    func ofPartition() throws {
+        let harness = PartitionHarness()
+        let (device, _) = try PushTests.device(harness)
+        let id = MessageID(time: 1, random: 2)
+        harness.publish("{\"messageId\":\"\(id.text)\"}", to: "news")
+        func answers(in project: ProjectNumber) throws -> [PushTally] {
+            let reply = harness.request(.pushes(project: project, of: id), of: device.partition)
+            guard case .pushes(let tallies) = try #require(reply) else { return [] }
+            return tallies
+        }
+        #expect(try answers(in: device.project).isEmpty)
+        let outcomes: [(PushOutcome, PushReport.Result)] = [
+            (.transient(retryAfterSeconds: nil), .later(after: .seconds(2), isFailure: true)),
+            (.accepted, .done),
+        ]
+        for (outcome, result) in outcomes {
+            let (partition, job) = try #require(harness.jobs.last)
+            harness.send(.pushed(PushReport(number: job.number, result, outcome: outcome)), to: partition)
+            harness.pass(seconds: 5)
+        }
+        #expect(try answers(in: device.project).map(\.outcome.word) == ["accepted", "failed"])
+        #expect(try answers(in: device.project).map(\.count) == [1, 1])
+        #expect(try answers(in: ProjectNumber(9)).isEmpty)
+    }
+}

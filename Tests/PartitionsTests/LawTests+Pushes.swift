@@ -10,6 +10,13 @@ extension LawTests {
         index: 3, position: Position(1), origin: origin, generation: 1)
     private static let origin = PushOrigin(ProjectNumber(5), Transport(kind: .web, address: [1]))
 
+    private static func noteAnswer(_ number: UInt64, _ partition: Partition) {
+        let tally = PushTally(
+            kind: .web, outcome: .accepted, count: 1, newest: WallTime(milliseconds: 0))
+        partition.pushes.tallies.note(
+            tally, of: MessageID(time: 1, random: number), in: ProjectNumber(5), messagesMax: 2)
+    }
+
     @Test("of the devices that wait for the sender are seen to be broken")
     func pushTable() throws {
         try isSeen("device 3 is not in the queue") { partition, _ in
@@ -50,6 +57,14 @@ extension LawTests {
                 message: nil, time: WallTime(milliseconds: 0), outcome: .gone, tries: 0)
             let entry = RecentAttempts.Entry(kind: .web, attempt: attempt)
             for index in UInt32(1)...2 { partition.pushes.failed.note(entry, of: index, devicesMax: 2) }
+        }
+        try isSeen("answers to more messages are kept than may be", options: { $0.pushAttemptsMax = 1 }) {
+            partition, _ in
+            for number in UInt64(1)...2 { LawTests.noteAnswer(number, partition) }
+        }
+        try isSeen("kept answers to messages are out of order") { partition, _ in
+            LawTests.noteAnswer(1, partition)
+            partition.pushes.tallies.order.append(partition.pushes.tallies.order[0])
         }
         try isSeen("kept attempts of pushes are out of order") { partition, _ in
             let attempt = PushHistory.Attempt(

@@ -36,7 +36,7 @@ import Testing
             .sendToCondition(nil, project: project, condition, message, fanoutsMax: 1000),
             .sendToDevice(key, device, message), .check(device, by: .backend),
             .members(project: project, topic), .topics(project: project, after: 1, limit: 2),
-            .devices(project: project, after: 1, limit: 2),
+            .devices(project: project, after: 1, limit: 2), .pushes(project: project, of: message.id),
             .setTransport(device, by: .backend, transport), .endTransport(device, by: .backend, .fcm),
             .device(device, by: .device(DeviceMAC(high: 3, low: 4))),
         ]
@@ -69,6 +69,7 @@ import Testing
                 DeviceState(
                     index: DeviceIndex(3), nonce: 4, lastSeen: Day(5), topicCount: 6, waitingCount: 7),
                 [], pushes: [expired]),
+            .pushes(tallies), .pushes([]),
             .refused(.unavailable("the disk is full")), .refused(.unknown), .refused(.wrongCredential),
         ]
     }
@@ -77,6 +78,14 @@ import Testing
         let attempt = PushHistory.Attempt(
             message: nil, time: WallTime(milliseconds: 8), outcome: .expired, tries: 1)
         return PushHistory(kind: .web, activity: .idle, failed: attempt)
+    }
+
+    private static var tallies: [PushTally] {
+        [
+            PushTally(kind: .web, outcome: .accepted, count: 300, newest: WallTime(milliseconds: 8)),
+            PushTally(
+                kind: .fcm, outcome: .refusedContent("why"), count: 1, newest: WallTime(milliseconds: -1)),
+        ]
     }
 
     private static var histories: [PushHistory] {

@@ -273,6 +273,37 @@ struct RouterTests {
         #expect(next == PageToken(partition: PartitionID(1), place: 44))
     }
 
+    @Test("adds up the answers of push services to a message over all partitions")
+    func pushes() {
+        let harness = RouterHarness()
+        let message = MessageID(time: 1, random: 2)
+        func tally(_ outcome: PushOutcome, _ count: Int, at time: Int64) -> PushTally {
+            PushTally(kind: .web, outcome: outcome, count: count, newest: WallTime(milliseconds: time))
+        }
+        harness.submit(.pushes(project: harness.project, of: message), ticket: 1)
+        harness.reply(0, .pushes([tally(.accepted, 2, at: 5), tally(.unsent("new"), 1, at: 9)]))
+        for other in 1..<7 { harness.reply(other, .pushes([])) }
+        #expect(harness.finished[1] == nil)
+        harness.reply(7, .pushes([tally(.unsent("old"), 1, at: 8), tally(.accepted, 3, at: 4)]))
+        guard case .pushes(let found) = harness.finished[1] else {
+            Issue.record("no answers")
+            return
+        }
+        #expect(found == [tally(.accepted, 5, at: 5), tally(.unsent("new"), 2, at: 9)])
+        #expect(harness.asked.map(\.partition.rawValue) == Array(0..<8))
+    }
+
+    @Test("refuses the question for a message's answers where a partition has no owner")
+    func noPushes() {
+        let harness = RouterHarness()
+        harness.submit(.pushes(project: harness.project, of: MessageID(time: 1, random: 2)), ticket: 1)
+        harness.reply(0, .refused(.unavailable("no owner")))
+        guard case .refused = harness.finished[1] else {
+            Issue.record("\(harness.finished)")
+            return
+        }
+    }
+
     /// 256 partitions that take 20 s each would take an hour and a half.
     @Test("has one deadline for all that a listing and a registration ask one after the other")
     func oneDeadline() {

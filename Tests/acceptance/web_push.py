@@ -60,6 +60,11 @@ def failing(shop, service, browsers, tokens):
          "the device to show its last push")
     check(shown()["lastFailure"]["outcome"] in ("failed", "throttled"),
           "a device shows what its push service took, and what it did not take")
+    answers = {one["outcome"]: one["count"] for one in shop.answers(name)}
+    check(answers["accepted"] == len(browsers) and answers["failed"] >= 1,
+          "a message shows how often its push service took it, and how often not")
+    shown_by_command = shop.server.command("project", "push", "message", shop.name, name)
+    check("accepted" in shown_by_command, "the command line shows it too")
     check(True, "a service that answers 503 and then 429 gets the message when it is well again")
     topics = {topic for browser in browsers for _, topic, message in browser.refused + browser.accepted
               if message["fcmMessageId"] == name}

@@ -46,6 +46,12 @@ class Project:
         assert status == 200, (status, made)
         return made
 
+    def answers(self, message):
+        """How push services have answered to a message."""
+        status, made = self.call("GET", f"{self.path}/messages/{message}", None, self.backend)
+        assert status == 200, (status, made)
+        return made["pushes"]
+
     def subscribe(self, tokens, topic):
         status, made = self.call("POST", "/iid/v1:batchAdd",
                                  {"to": f"/topics/{topic}", "registration_tokens": tokens}, self.backend)

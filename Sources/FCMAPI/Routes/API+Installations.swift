@@ -103,6 +103,26 @@ extension API {
         out.endObject()
     }
 
+    /// How push services have answered to a message.
+    func pushes(_ tallies: [PushTally], of message: MessageID, _ project: Project) -> HTTPResponse {
+        API.object { out in
+            out.field("name", "projects/\(project.id)/messages/\(message.text)")
+            out.key("pushes")
+            out.beginArray()
+            for tally in tallies {
+                out.beginObject()
+                out.field("kind", API.word(tally.kind))
+                out.field("outcome", tally.outcome.word)
+                out.key("count")
+                out.number(tally.count)
+                out.field("time", Timestamp.text(tally.newest.milliseconds))
+                if let reason = tally.outcome.reason { out.field("reason", reason) }
+                out.endObject()
+            }
+            out.endArray()
+        }
+    }
+
     private static func word(_ activity: PushHistory.Activity) -> String {
         switch activity {
         case .idle: "IDLE"

@@ -53,6 +53,7 @@ extension API {
             }
         case (.topics(let topics, let next), _): return self.topics(topics, next)
         case (.devices(let devices, let next), _): return self.devices(devices, next, form: form)
+        case (.pushes(let tallies), .messagePushes(let id)): return pushes(tallies, of: id, form.project)
         default: break
         }
         return APIError(

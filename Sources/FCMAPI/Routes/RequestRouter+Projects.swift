@@ -15,6 +15,7 @@ extension RequestRouter {
         if count == 4, target.matches(3, "quotas"), request.method == .get {
             return try with(try authorized(name)) { .node(.quotas($0)) }
         }
+        if count == 5, target.matches(3, "messages"), request.method == .get { return try message(name) }
         if target.matches(3, "topics"), count <= 5, request.method == .get { return try topics(name) }
         if count == 4, target.matches(3, "webPushKey"), request.method == .get { return try webPushKey(name) }
         throw .notFoundHere

@@ -33,9 +33,20 @@ extension Target {
     }
 }
 
-// /admin/projects/{project}/push, and /v1/projects/{project}/webPushKey.
+// /admin/projects/{project}/push, and below /v1/projects/{project} webPushKey and messages/{message}.
 
 extension RequestRouter {
+    /// How push services have answered to a message.
+    func message(_ name: String) throws(APIError) -> APIAction {
+        guard case .known(let project) = try authorized(name) else { return .makeProject(name) }
+        guard let id = MessageID(try segment(4)) else {
+            throw .invalid("name", "A message id is 32 hexadecimal digits.")
+        }
+        return .operation(
+            .pushes(project: project.number, of: id),
+            ResponseForm(kind: .messagePushes(id), project: project))
+    }
+
     /// `GET …/push`, `DELETE …/push`, `POST …/push/SERVICE` and `DELETE …/push/SERVICE`, where the service is
     /// `web`, `apns` or `fcm`; and `DELETE …/push/apns/ENVIRONMENT/BUNDLEID`.
     func push(of project: Project) throws(APIError) -> PushRequest {

@@ -100,7 +100,8 @@ public struct PartitionOptions: Sendable {
     public var momentaryBytesMax = 4 << 20
     /// Devices that an event looks at for a listing; the gateway asks for more.
     public var listedAtOnce = 100_000
-    /// Devices whose newest accepted push, and whose newest failed one, a partition can tell.
+    /// Devices whose newest accepted push, and whose newest failed one, a partition can tell; and messages
+    /// to which it can tell the answers of push services.
     public var pushAttemptsMax = 256
     /// How long a device that listens may acknowledge a message before a push service gets it.
     public var pushGrace: TimeSpan = .seconds(5)

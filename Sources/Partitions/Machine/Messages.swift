@@ -70,6 +70,8 @@ public enum Request: Sendable {
     case members(project: ProjectNumber, TopicName)
     case topics(project: ProjectNumber, after: UInt64, limit: Int)
     case devices(project: ProjectNumber, after: UInt64, limit: Int)
+    /// How push services have answered to a message.
+    case pushes(project: ProjectNumber, of: MessageID)
 
     public enum ChangeKind: Hashable, Sendable { case subscribe, unsubscribe }
 
@@ -101,6 +103,7 @@ public enum Reply: Sendable {
     case topics([(name: TopicName, members: UInt64)], next: UInt64?)
     case devices([DeviceState], next: UInt64?)
     case device(DeviceState, [StoredTransport], pushes: [PushHistory] = [])
+    case pushes([PushTally])
     case refused(PartitionRefusal)
     /// The answer to a condition's question: a topic's members.
     case memberSets([PartitionTargets])

@@ -291,6 +291,7 @@ extension Partition {
         for attempts in [pushes.accepted, pushes.failed] {
             if let broken = attempts.brokenInvariant(devicesMax: options.pushAttemptsMax) { return broken }
         }
+        if let broken = pushes.tallies.brokenInvariant(messagesMax: options.pushAttemptsMax) { return broken }
         if pushes.underWay > options.pushesAtOnce { return "more messages are at the sender than may be" }
         if pushes.sendings.keys.contains(where: { $0 > lastToken }) {
             return "a push has a number that was never given"

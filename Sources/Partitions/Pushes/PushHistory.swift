@@ -86,6 +86,10 @@ extension Partition {
         } else {
             pushes.failed.note(entry, of: sending.index, devicesMax: options.pushAttemptsMax)
         }
+        guard let message = sending.message else { return }
+        let tally = PushTally(kind: sending.origin.kind, outcome: outcome, count: 1, newest: now.wall)
+        pushes.tallies.note(
+            tally, of: message, in: sending.origin.project, messagesMax: options.pushAttemptsMax)
     }
 
     /// What is known of the device's pushes, by the kinds of its addresses.

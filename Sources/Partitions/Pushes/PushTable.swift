@@ -56,6 +56,7 @@ struct PushTable {
     /// What services took, and what they did not take.
     var accepted = RecentAttempts()
     var failed = RecentAttempts()
+    var tallies = RecentTallies()
 
     /// A service that takes no more messages for now, and the devices that wait for it. So a service that is
     /// away costs one look at a time, however many devices it has.

@@ -46,6 +46,8 @@ extension Partition {
             reply(id, topics(in: project, after: after, limit: limit))
         case .devices(let project, let after, let limit):
             reply(id, devices(in: project, after: after, limit: limit))
+        case .pushes(let project, let message):
+            reply(id, .pushes(pushes.tallies[project, message]))
         }
     }
 

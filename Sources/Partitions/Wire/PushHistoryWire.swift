@@ -23,7 +23,7 @@ extension ByteWriter {
         outcome(attempt.outcome)
     }
 
-    private mutating func outcome(_ outcome: PushOutcome) {
+    mutating func outcome(_ outcome: PushOutcome) {
         switch outcome {
         case .accepted: u8(1)
         case .gone: u8(2)
@@ -73,7 +73,7 @@ extension ByteReader {
         return PushHistory.Attempt(message: message, time: time, outcome: try outcome(), tries: tries)
     }
 
-    private mutating func outcome() throws(DecodeError) -> PushOutcome {
+    mutating func outcome() throws(DecodeError) -> PushOutcome {
         switch try u8() {
         case 1: return .accepted
         case 2: return .gone

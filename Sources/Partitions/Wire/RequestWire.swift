@@ -86,6 +86,11 @@ extension Request {
             out.u8(16)
             out.registration(device)
             out.authority(authority)
+        case .pushes(let project, let message):
+            out.u8(20)
+            out.varint(UInt64(project.rawValue))
+            out.u64(message.time)
+            out.u64(message.random)
         default: preconditionFailure("every request is encoded in one of the two functions")
         }
     }
@@ -151,6 +156,10 @@ extension Request {
             return .endTransport(
                 try reader.registration(), by: try reader.authority(), try reader.transportKind())
         case 16: return .device(try reader.registration(), by: try reader.authority())
+        case 20:
+            return .pushes(
+                project: try reader.project(),
+                of: MessageID(time: try reader.u64(), random: try reader.u64()))
         default: throw reader.fail("an unknown request \(tag)")
         }
     }
@@ -208,6 +217,9 @@ extension Reply {
             guard !pushes.isEmpty else { return }
             out.varint(pushes.count)
             for one in pushes { out.history(one) }
+        case .pushes(let tallies):
+            out.u8(15)
+            out.tallies(tallies)
         case .refused(let refusal):
             out.u8(10)
             out.refusal(refusal)
@@ -265,6 +277,7 @@ extension Reply {
                 pushes.append(try reader.history())
             }
             return .device(device, transports, pushes: pushes)
+        case 15: return .pushes(try reader.tallies())
         case 10: return .refused(try reader.refusal())
         case 11: return .memberSets(try reader.targets())
         default: throw reader.fail("an unknown reply")

@@ -155,6 +155,30 @@ extension Project.Push {
         }
     }
 
+    struct Message: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show how push services have answered to a message.",
+            discussion: "The owners of partitions keep the answers to their newest messages, until they end.")
+        @OptionGroup var connection: ServerOptions
+        @Argument(help: "The project's id.") var id: String
+        @Argument(help: "The message's id, or its name as a send has answered it.") var message: String
+
+        func run() throws {
+            let last = message.split(separator: "/").last.map(String.init) ?? ""
+            let answer = try connection.call(
+                .GET, "/v1/projects/\(id.segment)/messages/\(last.segment)"
+            ).object
+            if connection.json { return try Output.json(answer) }
+            let pushes = answer["pushes"] as? [[String: Any]] ?? []
+            if pushes.isEmpty { return print("no push service has answered to \(last) lately") }
+            Output.table(
+                ["SERVICE", "OUTCOME", "COUNT", "NEWEST", "REASON"],
+                pushes.map { push in
+                    ["kind", "outcome", "count", "time", "reason"].map { push[$0].map { "\($0)" } ?? "" }
+                })
+        }
+    }
+
     struct Off: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Switch all push services off, or one; keys and settings stay.",

@@ -1,0 +1,98 @@
+import Bytes
+import Model
+
+/// How often a push service gave one kind of answer to a message, as one partition's owner has seen, or the
+/// owners of several.
+public struct PushTally: Hashable, Sendable {
+    public var kind: Transport.Kind
+    /// The newest of these answers. Answers of one `word` are counted together.
+    public var outcome: PushOutcome
+    public var count: Int
+    /// When the newest answer came.
+    public var newest: WallTime
+    public init(kind: Transport.Kind, outcome: PushOutcome, count: Int, newest: WallTime) {
+        self.kind = kind
+        self.outcome = outcome
+        self.count = count
+        self.newest = newest
+    }
+}
+
+extension [PushTally] {
+    /// Adds answers. The list is in the order of the services and, for each, of the words.
+    public mutating func add(_ tally: PushTally) {
+        let same = firstIndex { $0.kind == tally.kind && $0.outcome.word == tally.outcome.word }
+        guard let same else {
+            let behind = firstIndex {
+                ($0.kind.rawValue, $0.outcome.word) > (tally.kind.rawValue, tally.outcome.word)
+            }
+            return insert(tally, at: behind ?? endIndex)
+        }
+        self[same].count += tally.count
+        guard tally.newest >= self[same].newest else { return }
+        self[same].newest = tally.newest
+        self[same].outcome = tally.outcome
+    }
+}
+
+/// The answers to the newest messages, for a bounded number of messages: the message that has been in the
+/// table longest leaves first.
+struct RecentTallies {
+    struct Key: Hashable {
+        var project: ProjectNumber
+        var message: MessageID
+    }
+    private var entries: [Key: [PushTally]] = [:]
+    /// Messages in the order in which they came; `next` is overwritten next once the table is full.
+    var order: [Key] = []
+    private var next = 0
+
+    subscript(project: ProjectNumber, message: MessageID) -> [PushTally] {
+        entries[Key(project: project, message: message)] ?? []
+    }
+
+    mutating func note(_ tally: PushTally, of message: MessageID, in project: ProjectNumber, messagesMax: Int)
+    {
+        guard messagesMax > 0 else { return }
+        let key = Key(project: project, message: message)
+        entries[key, default: []].add(tally)
+        guard entries.count > order.count else { return }
+        guard order.count >= messagesMax else { return order.append(key) }
+        entries[order[next]] = nil
+        order[next] = key
+        next = (next + 1) % order.count
+    }
+
+    /// Every message stands once in the order.
+    func brokenInvariant(messagesMax: Int) -> String? {
+        if order.count > messagesMax { return "answers to more messages are kept than may be" }
+        return Set(order) == Set(entries.keys) && order.count == entries.count
+            ? nil : "kept answers to messages are out of order"
+    }
+}
+
+extension ByteWriter {
+    mutating func tallies(_ tallies: [PushTally]) {
+        varint(tallies.count)
+        for tally in tallies {
+            u8(tally.kind.rawValue)
+            outcome(tally.outcome)
+            varint(tally.count)
+            u64(UInt64(bitPattern: tally.newest.milliseconds))
+        }
+    }
+}
+
+extension ByteReader {
+    mutating func tallies() throws(DecodeError) -> [PushTally] {
+        var tallies: [PushTally] = []
+        // Three services with eight words each, and room for more of both.
+        for _ in 0..<(try count(max: 64, elementBytesMin: 11)) {
+            tallies.append(
+                PushTally(
+                    kind: try transportKind(), outcome: try outcome(), count: try int(),
+                    newest: WallTime(milliseconds: Int64(bitPattern: try u64()))))
+        }
+        return tallies
+    }
+}
