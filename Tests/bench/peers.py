@@ -133,11 +133,16 @@ http {{
 
 
 class SecureNginx(Process):
-    """nginx with one worker: HTTP/2 over TLS, with a fixed answer."""
+    """nginx with one worker: HTTP/2 over TLS, with a fixed answer. With `is_logged` the file `paths` has the
+    path of each request. At `unavailable_port` each answer is 503."""
 
-    def __init__(self, certificates):
+    def __init__(self, certificates, is_logged=False):
         super().__init__()
-        self.port = free_port()
+        self.port, self.unavailable_port = free_port(), free_port()
+        self.paths = os.path.join(self.folder, "paths")
+        log = "access_log off"
+        if is_logged:
+            log = f"log_format paths '$request_uri'; access_log {self.paths} paths"
         user = "user root;\n" if os.geteuid() == 0 else ""
         temporary = "".join(f"  {kind}_temp_path {self.folder}/{kind};\n"
                             for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
@@ -146,11 +151,16 @@ class SecureNginx(Process):
 pid {self.folder}/pid; error_log {self.folder}/error.log;
 events {{ worker_connections 19000; }}
 http {{
-  access_log off; keepalive_requests 1000000000;
+  {log}; keepalive_requests 1000000000;
 {temporary}  server {{
     listen 127.0.0.1:{self.port} ssl http2 backlog=4096; ssl_protocols TLSv1.2 TLSv1.3;
     ssl_certificate {certificates}/server.pem; ssl_certificate_key {certificates}/server.key;
     location / {{ return 200 "ok\\n"; }}
+  }}
+  server {{
+    listen 127.0.0.1:{self.unavailable_port} ssl http2 backlog=4096; access_log off;
+    ssl_certificate {certificates}/server.pem; ssl_certificate_key {certificates}/server.key;
+    location / {{ return 503; }}
   }}
 }}
 """)

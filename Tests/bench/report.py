@@ -50,7 +50,7 @@ def verdict(figure, unit, must, aim):
     """Whether a figure meets its aim, or what it must meet."""
     if must is None:
         return ""
-    is_rate = unit.endswith("a second") or unit.startswith("simulated hours")
+    is_rate = unit.endswith("a second") or unit.startswith(("simulated hours", "% of the rate"))
 
     def better(limit):
         return figure >= limit if is_rate else figure <= limit

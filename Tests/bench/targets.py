@@ -44,6 +44,11 @@ TARGETS = {
     "T18": ("fan-out to 4,000 devices at a push service on loopback that answers at once: encrypted, signed,"
             " accepted, acknowledgements in the journal",
             [("web", "CPU-µs a message, Web Push", 600, 200), ("apns", "CPU-µs a message, APNs", 600, 200)]),
+    "T19": ("fan-out to 66,666 devices at two push services, beside 33,332 at two dead ones: each"
+            " answer is 503, and connections without an answer; then a `kill -9` in the middle",
+            [("share", "% of the rate without the dead services", 90, None),
+             ("growth", "MiB more resident memory", 256, None),
+             ("repeated", "messages that come again", 512, None), ("missing", "devices without it", 0, 0)]),
     "PG": ("T1 to T7 on PostgreSQL, on one node, as a multiple of the same on SQLite in the same run",
            [(name, f"times, {name}", 1.3, None) for name in ("T1", "T2", "T3", "T4", "T5", "T6", "T7")]),
     "SOAK": ("ten minutes of T1's load on PostgreSQL beside an idle transaction: the slowest of the last"
