@@ -46,8 +46,8 @@ ROWS = [
          "NodeCoreTests.PushSenderTests.retryAfter", "acceptance/web_push.py:failing")),
     Row(14, "a storm of 503 at one service harms no other, and its messages end with their time",
         ("NodeCoreTests.PushSenderTests.circuit", "PartitionsTests.PushOriginTests.places",
-         "PushClientTests.ManyRequestsTests.deadOrigin", "acceptance/web_push.py:ends"),
-        "no load with two services and a bound of memory"),
+         "PushClientTests.ManyRequestsTests.deadOrigin", "acceptance/web_push.py:ends",
+         "bench/pushes.py:t19")),
     Row(15, "a refused key holds the messages of its project, drops none, and raises an alarm",
         ("NodeCoreTests.PushSenderTests.credentials", "PushMessagesTests.WebPushAnswerTests.credentials",
          "acceptance/apns.py:refused_key", "NodeTests.PushNoticesTests.credentials")),
@@ -152,6 +152,5 @@ ROWS = [
         ("acceptance/web_push.py:ends", "PartitionsTests.PushTests.expired")),
     Row(60, "one dead service of three leaves the others their speed; a restart repeats what was under way",
         ("PushClientTests.ManyRequestsTests.deadOrigin", "PartitionsTests.PushOriginTests.places",
-         "acceptance/push_owner_killed.py:in_the_middle"),
-        "no load of 100,000 devices"),
+         "acceptance/push_owner_killed.py:in_the_middle", "bench/pushes.py:t19")),
 ]
