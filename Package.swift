@@ -277,8 +277,9 @@ let tests: [Target] = [
     .tests(
         of: "Simulator",
         with: [
-            "Model", "Membership", "Ownership", "Quotas", "Placement", "Partitions", "Routing", "NodeCore",
-        ]),
+            "Model", "Bytes", "Journal", "Membership", "Ownership", "Quotas", "Placement", "Partitions",
+            "Routing", "NodeCore", "StoryTelling",
+        ], exclude: ["ClusterStories"]),
     .tests(of: "TidecastMessaging"),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]

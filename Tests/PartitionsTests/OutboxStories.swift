@@ -141,7 +141,7 @@ private final class ToldOutboxes {
     private func name(_ index: UInt32) -> String {
         devices.first { $0.registration.index.rawValue == index }?.name ?? "device \(index)"
     }
-    private func names(_ indices: [UInt32]) -> String { Teller.list(indices.map(name)) }
+    private var sentences: Sentences { Sentences { [unowned self] in name($0) } }
     private func name(_ id: PartitionID) -> String {
         id == topicPartition ? "the topic partition" : "the device partition"
     }
@@ -170,7 +170,7 @@ private final class ToldOutboxes {
                 tell(id, "asks \(name(to)) how far it is\(generation)")
             }
             for entry in frame.entries {
-                let items = Teller.list(entry.items.map(text))
+                let items = Teller.list(entry.items.map(sentences.text))
                 tell(id, "offers entry \(entry.number.rawValue) to \(name(to)): \(items)")
             }
         case .acknowledge(let to, let said):
@@ -179,7 +179,7 @@ private final class ToldOutboxes {
             tell(id, "tells \(name(to)): \(done) applied here")
         case .reply(let request, let reply):
             guard let asker = askers[request.number] else { return }
-            tell(id, "answers \(asker): \(ToldOutboxes.text(reply.value))")
+            tell(id, "answers \(asker): \(Sentences.text(reply.value))")
         case .fingerprintsDiffer(let other):
             tell(id, "sees by the fingerprint that \(name(other)) has other members")
         default: break
@@ -193,33 +193,17 @@ private final class ToldOutboxes {
         return facts
     }
 
-    private static func text(_ reply: Reply) -> String {
-        switch reply {
-        case .accepted: "accepted"
-        case .changes(let changes):
-            Teller.list(
-                changes.map { change in
-                    switch change {
-                    case .changed: "done"
-                    case .unchanged: "already done"
-                    case .refused(let refusal): "refused, \(refusal)"
-                    }
-                })
-        case .refused(let refusal): "refused, \(refusal)"
-        default: "done"
-        }
-    }
-
     private func text(_ fact: Fact) -> String {
         switch fact {
-        case .subscribe(_, let topic, _, let indices): "\(names(indices)) subscribes to \(topic)"
-        case .unsubscribe(_, let topic, let indices): "\(names(indices)) unsubscribes from \(topic)"
-        case .accept(_, _, let topic, let message): "\(text(message)) is accepted for \(topic)"
+        case .subscribe(_, let topic, _, let indices): "\(sentences.names(indices)) subscribes to \(topic)"
+        case .unsubscribe(_, let topic, let indices): "\(sentences.names(indices)) unsubscribes from \(topic)"
+        case .accept(_, _, let topic, let message): "\(Sentences.text(message)) is accepted for \(topic)"
         case .receive(let from, _, let entry, _): "entry \(entry.number.rawValue) of \(name(from)) is applied"
         case .acknowledge(let marks):
             Teller.list(
                 marks.map { "\(name($0.partition)) has applied all up to entry \($0.number.rawValue)" })
-        case .repair(let to, let slice): "\(name(to)) is to have exactly these members: \(text(slice))"
+        case .repair(let to, let slice):
+            "\(name(to)) is to have exactly these members: \(sentences.text(slice))"
         case .generation(let number, _): "generation \(number) begins"
         case .rebase(let from, _, let generation, let number):
             "of \(name(from)) in generation \(generation), all up to entry \(number.rawValue) is applied"
@@ -228,22 +212,4 @@ private final class ToldOutboxes {
         default: "bookkeeping"
         }
     }
-
-    private func text(_ item: OutboxItem) -> String {
-        switch item {
-        case .message(_, let message, let targets):
-            var indices: [UInt32] = []
-            targets.forEach { indices.append($0) }
-            return "\(text(message)) for \(names(indices))"
-        case .join(_, let topic, let indices): return "\(names(indices)) joins \(topic)"
-        case .leave(_, let topic, let indices): return "\(names(indices)) leaves \(topic)"
-        case .replace(let slice): return "exactly these members: \(text(slice))"
-        }
-    }
-
-    private func text(_ slice: PairSlice) -> String {
-        Teller.list(slice.topics.map { "\(names($0.indices)) in \($0.topic)" })
-    }
-
-    private func text(_ message: Envelope) -> String { String(decoding: message.event, as: UTF8.self) }
 }

@@ -17,16 +17,15 @@ import Testing
     }
 
     @Test("are there: this suite is not green for want of stories")
-    func areThere() { #expect(QuotaStories.stories.names.count >= 5) }
+    func areThere() { #expect(QuotaStories.stories.names.count >= 3) }
 }
 
-/// Plays the lines of a story with some gateways, each with a spender, and one owner of the project's bucket
-/// after another. A message takes 1 ms.
+/// Plays the lines of a story with some gateways, each with a spender, and the owner of the project's bucket.
+/// A message takes 1 ms. Changes of owners are told in `Tests/SimulatorTests/ClusterStories`.
 ///
 /// `quota 100 a second, 50 at once`. `gateways 2` starts gateway-1 and gateway-2. `gateway-1 sends 5` (at
 /// once), `gateway-1 sends 5 every 10ms`, `gateway-1 stops`, `gateway-1 is cut` (off from the owner),
-/// `gateway-1 is back`. `owner dies`, `owner leaves` (in order), `owner begins` (the next one). `run 50ms`;
-/// `run 2s unseen` tells nothing.
+/// `gateway-1 is back`. `run 50ms`; `run 2s unseen` tells nothing.
 private final class ToldQuotas {
     private struct Gateway {
         var spender: QuotaSpender
@@ -51,23 +50,18 @@ private final class ToldQuotas {
     private var time = VirtualTime<Happening>(began: began)
     private var teller = Teller(began: began)
     private var gateways: [Gateway] = []
-    private var limits = QuotaLimits.standard
-    private var grantor: QuotaGrantor?
-    private var owner: UInt64 = 1
-    private var ownerBegan = began
-    /// What the former owner left in order.
-    private var left: [UInt64]?
+    private var grantor = QuotaGrantor()
 
     private var now: MonotonicTime { time.now }
 
     func perform(_ words: [String]) -> [String] {
         switch words[0] {
         case "quota":
+            var limits = QuotaLimits.standard
             limits.sends = QuotaRate(count: UInt64(words[1]) ?? 0, burst: UInt64(words[4]) ?? 0)
-            grantor = QuotaGrantor()
+            grantor.open(project, limits, epoch: Epoch(1), beginning: .full, now: now)
         case "gateways":
             gateways = (1...(UInt64(words[1]) ?? 1)).map { Gateway(spender: QuotaSpender(SpenderID($0))) }
-        case "owner": changeOwner(words[1])
         case "run":
             run(until: time.now + (Stories.length(words[1]) ?? .zero))
             let told = teller.take()
@@ -89,19 +83,6 @@ private final class ToldQuotas {
         case "stops": gateways[number].gap = .zero
         case "is": gateways[number].isCut = words[2] == "cut"
         default: break
-        }
-    }
-
-    private func changeOwner(_ verb: String) {
-        switch verb {
-        case "dies": (grantor, left) = (nil, nil)
-        case "leaves":
-            left = grantor?.remainders(now: now)[project]
-            grantor = nil
-            tellOwner("ends, and leaves \(left?.first ?? 0) tokens to the next owner")
-        default:
-            owner += 1
-            (grantor, ownerBegan) = (QuotaGrantor(), now)
         }
     }
 
@@ -131,36 +112,12 @@ private final class ToldQuotas {
     // MARK: The owner
 
     private func receive(_ request: QuotaRequest) {
-        guard !gateways[Int(request.spender.rawValue) - 1].isCut, grantor != nil else {
+        guard !gateways[Int(request.spender.rawValue) - 1].isCut else {
             return teller.tell(time.now, "the network", "loses what \(name(request.spender)) said")
         }
         var effects: [QuotaGrantor.Effect] = []
-        grantor?.receive(request, now: now, into: &effects)
-        for effect in effects {
-            switch effect {
-            case .grant(let grant): answer(grant)
-            case .unknown(let request): open(for: request)
-            }
-        }
-    }
-
-    /// As a loop does that serves the project's home partition.
-    private func open(for request: QuotaRequest) {
-        let beginning = QuotaGrantor.beginning(
-            isFirst: owner == 1, left: left, since: ownerBegan, now: now)
-        guard let beginning else {
-            return tellOwner(
-                "does not answer \(name(request.spender)): the former owner's grants may still be spent")
-        }
-        switch beginning {
-        case .full: tellOwner("begins with a full bucket of \(limits.sends.burst) tokens")
-        case .holding(let tokens, let since):
-            let pause = milliseconds(since.since(now))
-            tellOwner("begins with \(tokens.first ?? 0) tokens, and none flows in for \(pause)")
-        case .empty: tellOwner("begins with an empty bucket")
-        }
-        grantor?.open(project, limits, epoch: Epoch(owner), beginning: beginning, now: now)
-        receive(request)
+        grantor.receive(request, now: now, into: &effects)
+        for case .grant(let grant) in effects { answer(grant) }
     }
 
     private func answer(_ grant: QuotaGrant) {
@@ -251,7 +208,7 @@ private final class ToldQuotas {
         }
     }
 
-    private func tellOwner(_ deed: String) { teller.tell(time.now, "owner \(owner)", deed) }
+    private func tellOwner(_ deed: String) { teller.tell(time.now, "the owner", deed) }
 
     private func tokens(_ count: UInt64) -> String { count == 1 ? "1 token" : "\(count) tokens" }
     private func sends(_ count: Int) -> String { count == 1 ? "1 send" : "\(count) sends" }

@@ -292,6 +292,7 @@ extension ClusterSimulation {
     /// A chunk comes to a device.
     func arrived(_ chunk: SimulatedLoop.Chunk, _ listener: Listener) {
         guard listener.isOpenAtDevice else { return }
+        observer?.arrives(chunk, at: listener)
         let device = listener.device
         switch chunk {
         case .event(let body, let position):

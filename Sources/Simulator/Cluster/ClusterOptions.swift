@@ -23,6 +23,8 @@ extension ClusterSimulation {
         public var topicCount = 5
         /// Virtual seconds of load and faults.
         public var seconds: UInt64 = 30
+        /// Whether each length of time is the middle of what it may be, and not drawn.
+        public var isEven = false
         /// How long a client waits between two operations, at most.
         public var pauseMax: TimeSpan = .milliseconds(1200)
         public var limits = QuotaLimits()

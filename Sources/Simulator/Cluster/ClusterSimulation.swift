@@ -45,6 +45,7 @@ public final class ClusterSimulation {
     /// Violations that were seen during the run.
     var violations: [Violation] = []
     private var queue = EventQueue<Happening>()
+    weak var observer: ClusterObserver?
 
     /// The home database stands first.
     private(set) lazy var databases = (0..<map.databaseCount).map { SimulatedDatabase(self, number: $0) }
@@ -133,7 +134,9 @@ public final class ClusterSimulation {
     var wall: WallTime { WallTime(milliseconds: 1_800_000_000_000 + Int64(now.nanoseconds / 1_000_000)) }
 
     func roll(_ bound: UInt64) -> UInt64 { random.next(upperBound: max(1, bound)) }
-    func roll(_ bound: TimeSpan) -> TimeSpan { .nanoseconds(roll(bound.nanoseconds)) }
+    func roll(_ bound: TimeSpan) -> TimeSpan {
+        .nanoseconds(options.isEven ? bound.nanoseconds / 2 : roll(bound.nanoseconds))
+    }
     func chance(_ perMille: UInt64) -> Bool { perMille > 0 && roll(1000) < perMille }
 
     func after(_ delay: TimeSpan, _ tag: Tag, body: @escaping () -> Void) {
@@ -233,13 +236,17 @@ public final class ClusterSimulation {
         settle()
         violations += check()
         if options.poisons, violations.isEmpty { poison() }
+        dissolve()
+        return (history, violations)
+    }
+
+    /// Lets go of all processes and of all events that are left: these hold the simulation, which holds them.
+    func dissolve() {
         for process in slots.compactMap(\.process) + ghosts {
             _ = process.abandonLoops()
             process.stalled = []
         }
-        // The events that are left hold the simulation, which holds them.
         queue = EventQueue()
-        return (history, violations)
     }
 
     /// Starts all nodes, waits until they serve, then makes the projects.

@@ -208,6 +208,7 @@ final class SimulatedDatabase {
     /// partition.
     private func audit(_ row: Row, by session: SessionID) {
         let number = Int(row.partition.rawValue)
+        world.observer?.stores(row, in: self)
         world.note(row.sequence.rawValue ^ UInt64(number) << 40 ^ session.rawValue << 48)
         guard let record = try? RecordCodec.decode(row.payload, expecting: row.partition, row.sequence),
             let owned = self.row(row.partition)

@@ -149,6 +149,7 @@ final class SimulatedLoop {
     }
 
     private func carryOut(_ effect: LoopEffect) {
+        world.observer?.carriesOut(effect, at: self)
         switch effect {
         case .finish(let ticket, let outcome): tickets.removeValue(forKey: ticket)?(outcome)
         case .levels: break

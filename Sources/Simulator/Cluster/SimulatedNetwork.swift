@@ -93,6 +93,9 @@ final class SimulatedNetwork {
     }
 
     private func transmit(_ parcel: Parcel, _ connection: Connection) {
+        if case .frame(let bytes) = parcel {
+            world.observer?.sends(bytes, from: connection.from.process, to: connection.to)
+        }
         let late = latency(connection.from.index, connection.to.index)
         let at = max(connection.lastArrival + .nanoseconds(1), world.now + late)
         connection.lastArrival = at
@@ -101,6 +104,9 @@ final class SimulatedNetwork {
 
     private func arrive(_ parcel: Parcel, _ connection: Connection) {
         guard !connection.isDead, connection.isOpenAtTo else {
+            if case .frame(let bytes) = parcel {
+                world.observer?.loses(bytes, from: connection.from.process, to: connection.to)
+            }
             // The other process has no such connection any more, and the sender is told so.
             let (from, to) = (connection.from.index, connection.to.index)
             if !isCut(from, to), !isCut(to, from) { end(connection, atFrom: true, in: latency(to, from)) }

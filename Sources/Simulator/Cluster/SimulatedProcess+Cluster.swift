@@ -16,6 +16,7 @@ extension SimulatedProcess {
 
     /// Runs on the control side's thread.
     func handle(_ event: ControlEvent) {
+        world.observer?.handles(event, at: self)
         core.handle(event, now: monotonic)
         var effects: [ControlEffect] = []
         swap(&effects, &core.effects)
@@ -31,6 +32,7 @@ extension SimulatedProcess {
     }
 
     private func carryOut(_ effect: ControlEffect) {
+        world.observer?.carriesOut(effect, at: self)
         switch effect {
         case .poll(let info): poll(info)
         case .readTable(let database, let look, let registers):

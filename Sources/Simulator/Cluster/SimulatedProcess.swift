@@ -161,6 +161,7 @@ final class SimulatedProcess {
     /// A connection to or from a process is gone, and with it what was under way.
     func linkReset(_ processID: ProcessID) {
         world.count("links reset")
+        world.observer?.breaks(linkTo: processID, at: self)
         world.debug("\(index) (process \(self.processID)): link to \(processID) reset")
         renewed(processID)
         tell(.linkReset(processID))

@@ -5,14 +5,13 @@ gateway-1 sends 1
 run 10ms
 > 0.000 s  gateway-1 asks for 1 token (for a send that waits), and reports 0 spent in all, 0 held
 > 0.000 s  gateway-1 lets 1 send wait
-> 0.001 s  owner 1 begins with a full bucket of 4000 tokens
-> 0.001 s  owner 1 grants gateway-1 1 token for 1000 ms
+> 0.001 s  the owner grants gateway-1 1 token for 1000 ms
 > 0.002 s  gateway-1 has admitted 1 send
 gateway-1 sends 1 every 10ms
 run 60ms
 > 0.010 s  gateway-1 asks for 15 tokens (for a send that waits), and reports 1 spent in all, 0 held
 > 0.010 s  gateway-1 lets 1 send wait
-> 0.011 s  owner 1 grants gateway-1 15 tokens for 500 ms, and a share of 125 a second for 1000 ms
+> 0.011 s  the owner grants gateway-1 15 tokens for 500 ms, and a share of 125 a second for 1000 ms
 > 0.070 s  gateway-1 has admitted 7 sends
 gateway-1 stops
 run 200ms
