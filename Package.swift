@@ -145,12 +145,12 @@ let worlds: [Target] = [
             .product(name: "Logging", package: "swift-log"),
             .product(name: "Metrics", package: "swift-metrics"),
         ] + nio("NIOPosix")),
+    .floor("VirtualTime", on: ["Model"], settings: simulated),
     .floor(
         "Simulator",
         on: [
-            "MemoryEngine", "Model", "Journal", "Quotas", "Membership", "Placement", "Partitions",
-            "Ownership", "Routing",
-            "NodeCore",
+            "VirtualTime", "MemoryEngine", "Model", "Journal", "Quotas", "Membership", "Placement",
+            "Partitions", "Ownership", "Routing", "NodeCore",
         ], settings: simulated),
 ]
 
@@ -215,16 +215,17 @@ let tests: [Target] = [
     .tests(of: "Journal", with: ["Model", "Bytes", "MemoryEngine"]),
     .tests(of: "Credentials", with: ["Model", "Bytes", "RegistrationIDs"]),
     .target(
-        name: "StoryTelling", dependencies: ["Model", "Journal", "Partitions"], path: "Tests/StoryTelling",
-        swiftSettings: settings),
-    .tests(of: "Quotas", with: ["Model", "StoryTelling"], exclude: ["Stories"]),
+        name: "StoryTelling", dependencies: ["Model", "Journal", "Partitions", "VirtualTime"],
+        path: "Tests/StoryTelling", swiftSettings: settings),
+    .tests(of: "Quotas", with: ["Model", "StoryTelling", "VirtualTime"], exclude: ["Stories"]),
     .tests(of: "Placement", with: ["Model"]),
     .target(name: "StoredFormats", path: "Tests/StoredFormats", swiftSettings: settings),
     .tests(
         of: "Membership", with: ["Model", "Bytes", "Journal", "Simulator", "StoredFormats", "StoryTelling"],
         exclude: ["Stories"]),
     .tests(
-        of: "Ownership", with: ["Model", "Journal", "Placement", "MemoryEngine", "StoryTelling"],
+        of: "Ownership",
+        with: ["Model", "Journal", "Placement", "MemoryEngine", "StoryTelling", "VirtualTime"],
         exclude: ["Stories"]),
     .tests(
         of: "Partitions",

@@ -39,10 +39,7 @@ extension Simulation {
                         RequestID(gateway: GatewayID(0), number: request),
                         .subscriptions(of: registration, by: .backend))),
                 in: .nanoseconds(1))
-            while !done, let (time, (_, event)) = queue.pop() {
-                now = max(now, time)
-                handle(event)
-            }
+            while !done, let (_, event) = queue.next() { handle(event) }
         }
         var violations = Checkers(history).all()
         if isStuck {

@@ -3,6 +3,7 @@ import Model
 import Partitions
 import Placement
 import Routing
+import VirtualTime
 
 /// One node's partitions in virtual time, by seed. Commits take a while; messages between partitions are
 /// late, doubled, lost and out of order. Streams cannot take everything, and the whole node crashes at any
@@ -59,7 +60,7 @@ public final class Simulation {
 
     let options: Options
     var random: SeededGenerator
-    var now = MonotonicTime(nanoseconds: 1_000_000_000)
+    var now: MonotonicTime { queue.now }
     var history = History()
     /// A digest of everything that happened, for comparing two runs.
     public private(set) var digest: UInt64 = 0
@@ -95,7 +96,7 @@ public final class Simulation {
     /// The most unfinished fan-outs that a partition ever had.
     var unfinishedMost = 0
 
-    var queue = EventQueue<(UInt64, Event)>()
+    var queue = EventQueue<(born: UInt64, Event)>(began: MonotonicTime(.seconds(1)))
     var clients: [Client]
     var sink: Sink
     var nextRequest: UInt64 = 0
@@ -142,13 +143,13 @@ public final class Simulation {
                 in: UInt64(crash + 1) * TimeSpan.milliseconds(150)
                     + random.next(upperBound: .milliseconds(140)))
         }
-        while let (time, (born, event)) = queue.pop() {
+        while let time = queue.nextTime {
             if let healedAt, time > healedAt + Simulation.settling { break }
             if time > Simulation.timeMax {
                 isStuck = true
                 break
             }
-            now = max(now, time)
+            guard let (born, event) = queue.next() else { break }
             note(event)
             if case .crash = event {
                 if !isHealing { crash() }
@@ -170,7 +171,9 @@ public final class Simulation {
         }
     }
 
-    func schedule(_ event: Event, in delay: TimeSpan) { queue.push(now + delay, (incarnation, event)) }
+    func schedule(_ event: Event, in delay: TimeSpan) {
+        queue.push(after: delay, (incarnation, event))
+    }
 
     func handle(_ event: Event) {
         switch event {
@@ -292,7 +295,7 @@ public final class Simulation {
         history.faults.append("crash at \(now.nanoseconds)")
         // Each append in flight went in or did not; those of one partition went in only in their order.
         for number in 0..<options.partitionCount {
-            for (_, (born, event)) in queue.sorted {
+            for (born, event) in queue.waiting {
                 guard born == incarnation,
                     case .appended(let id, let incarnation, let sequence, let body, let fate) = event,
                     Int(id.rawValue) == number, incarnation == machineNumbers[number]

@@ -61,7 +61,7 @@ extension Rule {
     static let core: Set = [
         "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "MemoryEngine", "FCMAPI", "WebClient", "Journal",
         "Credentials", "Quotas", "Placement", "Partitions", "Routing",
-        "Membership", "Ownership", "NodeCore", "Simulator", "PushMessages",
+        "Membership", "Ownership", "NodeCore", "VirtualTime", "Simulator", "PushMessages",
     ]
     static let lineLengthMax = 110
     static let fileLengthMax = 400

@@ -2,6 +2,7 @@ import Journal
 import MemoryEngine
 import Model
 import Ownership
+import VirtualTime
 
 /// Several nodes' ownership machines around one engine, in virtual time, by seed: polls and takes that are
 /// late or fail, nodes that crash, sleep and come back, leave and join.
@@ -30,11 +31,10 @@ final class OwnershipWorld {
 
     let engine = MemoryEngine()
     var random: SeededGenerator
-    var now = MonotonicTime(.seconds(1))
+    var now: MonotonicTime { queue.now }
     var nodes: [Node] = []
     var runs: [UInt64] = []
-    private var queue: [(time: MonotonicTime, order: UInt64, what: Happening)] = []
-    private var order: UInt64 = 0
+    private var queue = EventQueue<Happening>(began: MonotonicTime(.seconds(1)))
     /// The broken rules that the run has shown.
     var violations: [String] = []
     /// The longest time for which no node served the partition.
@@ -60,10 +60,7 @@ final class OwnershipWorld {
             count: partitions, histories: (0..<partitions).map { History(UInt64($0) + 7) })
     }
 
-    private func push(_ delay: TimeSpan, _ what: Happening) {
-        order += 1
-        queue.append((now + delay, order, what))
-    }
+    private func push(_ delay: TimeSpan, _ what: Happening) { queue.push(after: delay, what) }
 
     /// Sends an event from one node to another.
     private func send(_ event: Ownership.Event, _ to: SessionID, _ delay: TimeSpan) {
@@ -110,17 +107,10 @@ final class OwnershipWorld {
 
     func run(for length: TimeSpan) {
         let end = now + length
-        while let index = queue.indices.min(by: {
-            (queue[$0].time, queue[$0].order) < (queue[$1].time, queue[$1].order)
-        }),
-            queue[index].time <= end
-        {
-            let next = queue.remove(at: index)
-            now = max(now, next.time)
-            handle(next.what)
+        while let what = queue.next(until: end) {
+            handle(what)
             watch()
         }
-        now = end
     }
 
     /// The engine answers all nodes again. The calls that waited reach it now.

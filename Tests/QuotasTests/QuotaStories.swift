@@ -1,6 +1,7 @@
 import Model
 import StoryTelling
 import Testing
+import VirtualTime
 
 @testable import Quotas
 
@@ -47,7 +48,7 @@ private final class ToldQuotas {
     private static let began = MonotonicTime(.seconds(100))
     private static let messageTime: TimeSpan = .milliseconds(1)
     private let project = ProjectNumber(1)
-    private var time = VirtualTime<Happening>(began: began)
+    private var time = EventQueue<Happening>(began: began)
     private var teller = Teller(began: began)
     private var gateways: [Gateway] = []
     private var grantor = QuotaGrantor()

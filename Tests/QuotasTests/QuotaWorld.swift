@@ -1,4 +1,5 @@
 import Model
+import VirtualTime
 
 @testable import Quotas
 
@@ -55,7 +56,7 @@ struct QuotaWorld {
 
     let options: Options
     var random: SeededGenerator
-    var now = MonotonicTime.zero
+    var now: MonotonicTime { queue.now }
     var spenders: [Spender] = []
     var grantor: QuotaGrantor?
     var grantorClock = TimeSpan.zero
@@ -65,8 +66,7 @@ struct QuotaWorld {
     var left: [UInt64]?
     var epoch: UInt64 = 1
     var nextID: UInt64 = 1
-    var queue: [(at: MonotonicTime, order: Int, event: Event)] = []
-    var order = 0
+    var queue = EventQueue<Event>(began: .zero)
 
     var history: [Admission] = []
     var refused = 0
@@ -106,14 +106,14 @@ struct QuotaWorld {
         var limits = QuotaLimits.standard
         limits.sends = options.rate
         grantor?.open(
-            project, limits, epoch: Epoch(epoch), beginning: beginning, now: now + grantorClock)
+            project, limits, epoch: Epoch(epoch), beginning: beginning, now: queue.now + grantorClock)
         grantor?.projects[project]?.accountings[0].plantedBug = options.accountingBug
         return true
     }
 
     mutating func receive(_ request: QuotaRequest) {
         var effects: [QuotaGrantor.Effect] = []
-        grantor?.receive(request, now: now + grantorClock, into: &effects)
+        grantor?.receive(request, now: queue.now + grantorClock, into: &effects)
         for effect in effects {
             switch effect {
             case .grant(let grant):
@@ -126,22 +126,7 @@ struct QuotaWorld {
         }
     }
 
-    mutating func schedule(_ delay: TimeSpan, _ event: Event) {
-        order += 1
-        let entry = (at: now + delay, order: order, event: event)
-        // Kept sorted with the next event last.
-        var low = 0
-        var high = queue.count
-        while low < high {
-            let middle = (low + high) / 2
-            if (queue[middle].at, queue[middle].order) > (entry.at, entry.order) {
-                low = middle + 1
-            } else {
-                high = middle
-            }
-        }
-        queue.insert(entry, at: low)
-    }
+    mutating func schedule(_ delay: TimeSpan, _ event: Event) { queue.push(after: delay, event) }
 
     mutating func transmit(_ event: Event, with spender: Int?) {
         if let spender, spenders[spender].isCut { return }
@@ -154,12 +139,7 @@ struct QuotaWorld {
 
     mutating func run(for length: TimeSpan) {
         let end = now + length
-        while let next = queue.last, next.at <= end {
-            queue.removeLast()
-            now = next.at
-            handle(next.event)
-        }
-        now = end
+        while let event = queue.next(until: end) { handle(event) }
     }
 
     mutating func handle(_ event: Event) {
@@ -234,7 +214,7 @@ struct QuotaWorld {
         if happens(options.ownerCrashes) {
             changeOwner(within: .seconds(2), left: nil)
         } else if happens(options.handovers) {
-            let remainder = grantor?.remainders(now: now + grantorClock)[project]
+            let remainder = grantor?.remainders(now: queue.now + grantorClock)[project]
             changeOwner(within: .milliseconds(200), left: remainder ?? left)
         }
     }

@@ -1,6 +1,7 @@
 import Journal
 import Model
 import Partitions
+import VirtualTime
 
 /// Partitions in virtual time, each with its machine and its journal. A commit takes 5 ms, a message between
 /// two partitions or from a gateway 1 ms.
@@ -37,7 +38,7 @@ public final class PartitionWorld {
     public var onEvent: (PartitionID, PartitionEvent, Bool) -> Void = { _, _, _ in }
     /// A frame that comes to the gateway; `false`: it is lost on the way.
     public var onFrame: (PartitionID, StreamFrame, Bool) -> Void = { _, _, _ in }
-    private var time = VirtualTime<Happening>(began: began)
+    private var time = EventQueue<Happening>(began: began)
     private var runs: [UInt32]
     private var options: PartitionOptions
     private var lastRequest: UInt64 = 0

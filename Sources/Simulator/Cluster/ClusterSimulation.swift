@@ -3,6 +3,7 @@ import Model
 import NodeCore
 import Partitions
 import Quotas
+import VirtualTime
 
 /// A whole cluster in virtual time, by seed: several nodes with the machines of real ones (ownership,
 /// partitions, router, streams, quotas), a network that carries the nodes' frames as bytes, one database or
@@ -37,14 +38,14 @@ public final class ClusterSimulation {
 
     let options: Options
     var random: SeededGenerator
-    public internal(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
+    public var now: MonotonicTime { queue.now }
     var history = History()
     /// A digest of everything that happened, for comparing two runs.
     public private(set) var digest: UInt64 = 0
     public private(set) var eventCount = 0
     /// Violations that were seen during the run.
     var violations: [Violation] = []
-    private var queue = EventQueue<Happening>()
+    private var queue = EventQueue<Happening>(began: MonotonicTime(.seconds(1)))
     weak var observer: ClusterObserver?
 
     /// The home database stands first.
@@ -140,14 +141,14 @@ public final class ClusterSimulation {
     func chance(_ perMille: UInt64) -> Bool { perMille > 0 && roll(1000) < perMille }
 
     func after(_ delay: TimeSpan, _ tag: Tag, body: @escaping () -> Void) {
-        queue.push(now + delay, Happening(tag: tag, process: nil, body: body))
+        queue.push(after: delay, Happening(tag: tag, process: nil, body: body))
     }
 
     /// Plans an event of a process, which happens only if the process still runs then.
     func after(
         _ delay: TimeSpan, _ tag: Tag, process: SimulatedProcess, body: @escaping () -> Void
     ) {
-        queue.push(now + delay, Happening(tag: tag, process: process, body: body))
+        queue.push(after: delay, Happening(tag: tag, process: process, body: body))
     }
 
     func note(_ value: UInt64) {
@@ -156,8 +157,7 @@ public final class ClusterSimulation {
     }
 
     func run(until end: MonotonicTime) {
-        while !isOver, let (time, happening) = queue.pop(before: end) {
-            now = max(now, time)
+        while !isOver, let happening = queue.next(until: end) {
             if let process = happening.process {
                 guard process.isRunning else { continue }
                 if process.frozenUntil > now {
@@ -167,7 +167,7 @@ public final class ClusterSimulation {
             }
             happen(happening.tag, happening.process, body: happening.body)
         }
-        now = max(now, end)
+        queue.pass(to: end)
     }
 
     /// Nothing happens any more once a promise is broken, where the options say so.
@@ -246,7 +246,7 @@ public final class ClusterSimulation {
             _ = process.abandonLoops()
             process.stalled = []
         }
-        queue = EventQueue()
+        queue.removeAll()
     }
 
     /// Starts all nodes, waits until they serve, then makes the projects.

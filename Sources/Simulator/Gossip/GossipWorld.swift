@@ -1,5 +1,6 @@
 import Membership
 import Model
+import VirtualTime
 
 /// Many nodes' membership in virtual time, by seed, on a network that loses, delays, doubles and cuts.
 ///
@@ -49,7 +50,7 @@ public final class GossipWorld {
     }
 
     public var network = Network()
-    public private(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
+    public var now: MonotonicTime { queue.now }
     public private(set) var changes: [Change] = []
     /// Whether `changes` and `isolations` are kept; deaths are counted in any case.
     public var keepsChanges = true
@@ -61,7 +62,7 @@ public final class GossipWorld {
     private var heard = HeardDatagrams()
     var nodes: [Node] = []
     private var random: SeededGenerator
-    private var queue = EventQueue<Happening>()
+    private var queue = EventQueue<Happening>(began: MonotonicTime(.seconds(1)))
     private var places: [String: Int] = [:]
     private var sessions: [SessionID: Int] = [:]
     /// Directions in which nothing passes: from and to.
@@ -140,15 +141,11 @@ public final class GossipWorld {
 
     // MARK: Running
 
-    private func push(_ delay: TimeSpan, _ what: Happening) { queue.push(now + delay, what) }
+    private func push(_ delay: TimeSpan, _ what: Happening) { queue.push(after: delay, what) }
 
     public func run(for length: TimeSpan) {
         let end = now + length
-        while let time = queue.nextTime, time <= end, let (_, what) = queue.pop() {
-            now = max(now, time)
-            handle(what)
-        }
-        now = end
+        while let what = queue.next(until: end) { handle(what) }
     }
 
     private func handle(_ what: Happening) {
@@ -161,7 +158,7 @@ public final class GossipWorld {
         }
         guard nodes[node].isUp else { return }
         let until = wakeTime(node)
-        if until > now { return queue.push(until, what) }
+        if until > now { return queue.push(at: until, what) }
         switch what {
         case .wake: feed(node, .woke)
         case .datagram(_, let from, let datagram): hand(datagram, from, node: node)
@@ -213,7 +210,7 @@ public final class GossipWorld {
         case .refused: refused += 1
         case .malformed(let why): preconditionFailure("a packet of this program makes no sense: \(why)")
         case .wake(let at):
-            queue.push(max(now, at), .wake(node: node, session: nodes[node].session))
+            queue.push(at: at, .wake(node: node, session: nodes[node].session))
         }
     }
 
