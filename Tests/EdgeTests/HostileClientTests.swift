@@ -36,7 +36,7 @@ struct HostileClientTests {
         let client = try RawClient(port: server.port)
         let requests = Array(String(repeating: get, count: 20_000).utf8)
         let sent = client.send(requests, patience: 1)
-        // Wait until the server begins no more requests.
+        // The server shows by nothing that it has stopped, but that no request begins for a second.
         var before = -1
         while server.asked.count > before {
             before = server.asked.count

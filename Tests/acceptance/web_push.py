@@ -52,8 +52,12 @@ def failing(shop, service, browsers, tokens):
         return shop.device(tokens[refused])["transports"][0]
 
     wait(lambda: shown()["pushState"] in ("WAITING", "PAUSED"), "the device to show that it waits")
+    def refusals():
+        return sum(len(browser.refused) for browser in browsers)
+
+    before = refusals()
     service.status = 429
-    time.sleep(1)
+    wait(lambda: refusals() > before, "a push to be throttled")
     service.status, service.retry_after = 201, None
     wait(lambda: have(browsers, name), "all browsers to have the message after the failure", 150)
     wait(lambda: shown().get("lastAccepted", {}).get("message", "").endswith(name),
@@ -90,10 +94,10 @@ def gone(shop, service, installation, browser, token):
 
 def killed(shop, service, browsers):
     """The server dies with messages at the service and in its journal."""
+    before = service.waiting
     service.stalls.set()
     names = [shop.publish("news", data={"n": str(number)}) for number in range(5)]
-    wait(lambda: shop.server.metrics()["tidecast_sends_accepted_total"] > 0, "the sends")
-    time.sleep(1)
+    wait(lambda: service.waiting > before, "pushes to wait at the service")
     shop.server.kill()
     service.stalls.clear()
     shop.server.start()
