@@ -68,7 +68,7 @@ public struct ConnectionGate: Sendable {
     public let bounds: Bounds
     public private(set) var open = 0
     /// Open connections by the address's key. An address without one has no entry.
-    private var byAddress: [UInt64: Int] = [:]
+    private(set) var byAddress: [UInt64: Int] = [:]
     private var rates: ConnectionLimiter?
     /// Until when listeners pause after an accept failed; `nil` where they need not.
     private(set) var failedUntil: MonotonicTime?
@@ -123,7 +123,4 @@ public struct ConnectionGate: Sendable {
     public mutating func look(now: MonotonicTime) {
         if let until = failedUntil, until <= now { failedUntil = nil }
     }
-
-    /// Addresses with an open connection, for tests.
-    var addressCount: Int { byAddress.count }
 }

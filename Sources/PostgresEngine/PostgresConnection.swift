@@ -70,8 +70,6 @@ final class PostgresConnection {
     }
 
     var serverVersion: Int { Int(PQserverVersion(handle)) }
-    /// The number of the server process on the other side.
-    var serverProcess: Int32 { PQbackendPID(handle) }
 
     /// Whether the server is known to have hung up since the last answer: one read that does not wait. It
     /// spares an append after a restart of the server the outcome "unknown".

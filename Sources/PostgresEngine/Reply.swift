@@ -37,8 +37,6 @@ final class Reply {
     var status: ExecStatusType { PQresultStatus(result) }
     var count: Int { Int(PQntuples(result)) }
     var rows: Range<Int> { 0..<count }
-    /// "COMMIT" after a commit, "ROLLBACK" where the server could not commit as asked.
-    var commandTag: String { PQcmdStatus(result).map { String(cString: $0) } ?? "" }
     var message: String {
         let text = field(.message) ?? PQresultErrorMessage(result).map { String(cString: $0) }
         return text.map(Reply.trimmed) ?? ""

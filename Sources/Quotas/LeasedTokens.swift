@@ -44,10 +44,6 @@ struct LeasedTokens: Sendable {
     /// The number of the last question's first request. Later requests repeat the question, and the first
     /// answer to any of them answers it. The spender takes the tokens of all other answers also.
     var question: UInt64 = 0
-    /// The last question has no answer yet.
-    var isAsking = false
-    /// Since when the owner owes an answer; meaningful while `isAsking`.
-    var owedSince = MonotonicTime.zero
     /// What the last question asked for, for its repetitions.
     var demand: UInt64 = 0
     var needed: UInt64 = 0
@@ -65,14 +61,25 @@ struct LeasedTokens: Sendable {
     /// The rate in the owner's last grant.
     var rate: QuotaRate?
 
-    var isActive = false
+    enum State: Hashable, Sendable {
+        /// Nothing is held or awaited here.
+        case idle(since: MonotonicTime)
+        /// The spender looks here at each tick.
+        case active
+        /// Active, and the owner owes the answer to the last question.
+        case asking(since: MonotonicTime)
+    }
+    var state = State.idle(since: .zero)
     /// Operations wait, and no `ready` has come for them since.
     var hasWaiting = false
-    /// Since when nothing is held or awaited here; meaningful while not active.
-    var inactiveSince = MonotonicTime.zero
     /// Ticks since the last operation.
     var quietTicks = 0
     var askedAtTick: UInt64 = 0
+
+    var isActive: Bool { if case .idle = state { false } else { true } }
+    var isAsking: Bool { owedSince != nil }
+    /// Since when the owner owes an answer; `nil` where it owes none.
+    var owedSince: MonotonicTime? { if case .asking(let since) = state { since } else { nil } }
 
     mutating func setLowWater(_ level: UInt64) {
         lowWater = level
@@ -149,7 +156,8 @@ struct LeasedTokens: Sendable {
     }
 
     func isForgettable(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
-        !isActive && (grantorEpoch == Epoch(0) || now.since(inactiveSince) >= bounds.share)
+        guard case .idle(let since) = state else { return false }
+        return grantorEpoch == Epoch(0) || now.since(since) >= bounds.share
     }
 
     var held: UInt64 { tokens + nextTokens }
@@ -169,11 +177,11 @@ struct LeasedTokens: Sendable {
 
     /// The owner has not answered for so long that the spender may use its share.
     func ownerIsSilent(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
-        isAsking && now.since(owedSince) >= patience(bounds)
+        owedSince.map { now.since($0) >= patience(bounds) } ?? false
     }
 
     /// The owner has not answered for so long that operations wait for it no longer.
     func ownerIsGone(_ now: MonotonicTime, _ bounds: QuotaBounds) -> Bool {
-        isAsking && now.since(owedSince) >= bounds.patienceWithoutShare
+        owedSince.map { now.since($0) >= bounds.patienceWithoutShare } ?? false
     }
 }

@@ -108,7 +108,8 @@ public struct QuotaSpender: Sendable {
             }
             return .admitted(count)
         }
-        if leasedTokens[index].ownerIsSilent(now, bounds) {
+        let owedSince = leasedTokens[index].owedSince
+        if let owedSince, leasedTokens[index].ownerIsSilent(now, bounds) {
             let isGone = leasedTokens[index].ownerIsGone(now, bounds)
             if isGone || leasedTokens[index].held + leasedTokens[index].accruedShare(now) >= count {
                 let leased = leasedTokens[index].spend(count)
@@ -116,15 +117,15 @@ public struct QuotaSpender: Sendable {
                 return taken > 0 ? .admitted(taken) : .unanswered
             }
             leasedTokens[index].hasWaiting = true
-            return .wait(until: leasedTokens[index].owedSince.advanced(by: bounds.patienceWithoutShare))
+            return .wait(until: owedSince.advanced(by: bounds.patienceWithoutShare))
         }
         if isBlocked {
             let taken = leasedTokens[index].spend(count)
             return taken > 0 ? .admitted(taken) : refuse(count, kind, at: index, now: now)
         }
-        if !leasedTokens[index].isAsking { ask(index, beside: count, &turn) }
+        if owedSince == nil { ask(index, beside: count, &turn) }
         leasedTokens[index].hasWaiting = true
-        return .wait(until: leasedTokens[index].owedSince.advanced(by: leasedTokens[index].patience(bounds)))
+        return .wait(until: (owedSince ?? now).advanced(by: leasedTokens[index].patience(bounds)))
     }
 
     /// The refusal with which `take` would answer one token, which then counts as asked for. `nil` leaves
@@ -185,14 +186,14 @@ public struct QuotaSpender: Sendable {
         leasedTokens[index].asked = 0
         leasedTokens[index].askedAtTick = 0
         leasedTokens[index].askedSince = turn.now
-        leasedTokens[index].owedSince = turn.now
-        (leasedTokens[index].question, leasedTokens[index].isAsking) = (lastNumber + 1, true)
+        leasedTokens[index].question = lastNumber + 1
         leasedTokens[index].repeats = 0
         // The spender forgoes what the share has accrued: the owner answers, and can grant these tokens. Only
         // a new question does so, because a share must go on accruing while the owner is silent.
         (leasedTokens[index].shareStart, leasedTokens[index].shareUsed) = (turn.now, 0)
         send(index, isRelease: false, &turn)
         activate(index, &turn)
+        leasedTokens[index].state = .asking(since: turn.now)
     }
 
     private mutating func send(_ index: Int, isRelease: Bool, _ turn: inout Turn) {
@@ -290,7 +291,9 @@ public struct QuotaSpender: Sendable {
         }
         let pending = leasedTokens[index].pending[place]
         leasedTokens[index].pending.removeFirst(place + 1)
-        if grant.number >= leasedTokens[index].question { leasedTokens[index].isAsking = false }
+        if grant.number >= leasedTokens[index].question, leasedTokens[index].isAsking {
+            leasedTokens[index].state = .active
+        }
         return pending
     }
 
@@ -326,7 +329,7 @@ public struct QuotaSpender: Sendable {
             if isQuietForLong, leasedTokens[index].ownerIsSilent(turn.now, bounds) {
                 // No operation wants the answer any more. The spender will not apply a late one.
                 leasedTokens[index].pending.removeAll()
-                leasedTokens[index].isAsking = false
+                leasedTokens[index].state = .active
             } else if turn.now.since(last.sent) >= leasedTokens[index].repeatGap(bounds) {
                 leasedTokens[index].repeats += 1
                 send(index, isRelease: false, &turn)
@@ -343,15 +346,14 @@ public struct QuotaSpender: Sendable {
             )
             send(index, isRelease: true, &turn)
         }
-        leasedTokens[index].isActive = false
-        leasedTokens[index].inactiveSince = turn.now
+        leasedTokens[index].state = .idle(since: turn.now)
         leasedTokens[index].quietTicks = 0
     }
 
     private mutating func activate(_ index: Int, _ turn: inout Turn) {
         leasedTokens[index].quietTicks = 0
         guard !leasedTokens[index].isActive else { return }
-        leasedTokens[index].isActive = true
+        leasedTokens[index].state = .active
         active.append(index)
         setWake(&turn)
     }

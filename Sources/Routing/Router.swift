@@ -135,8 +135,6 @@ public final class Router {
         sendNumbers = Array(repeating: 0, count: options.partitionCount)
     }
 
-    public var operationCount: Int { pending.count }
-
     // MARK: In
 
     /// Handles one event. The caller's array moves into the turn and back, because a second reference would

@@ -96,6 +96,11 @@ private let start: Int64 = 1_800_000_000_000
     private let device = Registration(
         project: ProjectNumber(5), partition: PartitionID(3), index: DeviceIndex(9), nonce: 77, key: 1)
 
+    /// The number of the key under which registrations are made.
+    private func newest(_ keys: RegistrationKeys) throws -> UInt8 {
+        try keys.decipher(keys.fid(device)).get().key
+    }
+
     @Test("are read by all nodes before registrations are made under them")
     func announced() throws {
         let next = try RegistrationKeyRules.next(to: [first], material(2), now: at(start))
@@ -103,14 +108,14 @@ private let start: Int64 = 1_800_000_000_000
         let keys = RegistrationKeys([first], now: at(start))
         let old = keys.fid(device)
         keys.update([first, next], now: at(start))
-        #expect(keys.newestKey == 1 && keys.fid(device) == old)
+        #expect(try newest(keys) == 1 && keys.fid(device) == old)
         let ahead = RegistrationKeys([first, next], now: at(start + RegistrationKeyRules.announcement))
-        #expect(ahead.newestKey == 2)
+        #expect(try newest(ahead) == 2)
         let new = ahead.fid(device)
         #expect(new != old)
         #expect(try keys.decipher(new).get().key == 2 && keys.decipher(old).get().key == 1)
         keys.update([], now: at(start + RegistrationKeyRules.announcement))
-        #expect(keys.newestKey == 2 && keys.fid(device) == new)
+        #expect(try newest(keys) == 2 && keys.fid(device) == new)
     }
 
     @Test("only let their registrations unregister once they are retired")
@@ -129,7 +134,7 @@ private let start: Int64 = 1_800_000_000_000
         let keys = RegistrationKeys([first], now: at(start))
         let old = keys.fid(device)
         keys.update([next, retired], now: later)
-        #expect(keys.decipher(old) == .failure(.retiredKey) && keys.newestKey == 2)
+        #expect(try keys.decipher(old) == .failure(.retiredKey) && newest(keys) == 2)
     }
 
     @Test("serve a clock that is behind them, unless they are retired")

@@ -53,7 +53,7 @@ struct ConnectionGateTests {
         #expect(gate.admit(alice, now: at(0)) == .admitted)
         for client in [alice, alice, bob] { gate.closed(client) }
         #expect(gate.open == 0)
-        #expect(gate.addressCount == 0)
+        #expect(gate.byAddress.count == 0)
     }
 
     @Test("takes so many new connections of one address a second, and ten seconds' worth at once")
@@ -69,7 +69,7 @@ struct ConnectionGateTests {
         for _ in 0..<2 { #expect(gate.admit(alice, now: at(1)) == .admitted) }
         #expect(gate.admit(alice, now: at(1)) == .tooFast)
         // Connections without an end are no way round the bound of open ones.
-        #expect(gate.addressCount == 0)
+        #expect(gate.byAddress.count == 0)
     }
 
     @Test("does not count how fast proxies connect, nor this machine unless it is told to")

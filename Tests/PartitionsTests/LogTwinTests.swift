@@ -293,3 +293,7 @@ struct LogTwinTests {
         }
     }
 }
+
+extension DeliveryLog {
+    fileprivate var expiriesHeld: Int { expiring.values.reduce(0) { $0 + $1.positions.count } }
+}

@@ -155,7 +155,7 @@ struct LostBodyTests {
         #expect(harness.takeEvents() == ["attached", "deleted"])
         _ = harness.request(.sendToDevice(nil, device, harness.envelope("m2")), of: PartitionID(0))
         #expect(harness.takeEvents() == ["m2"])
-        #expect(harness.partitions[0].waitingEntryCount == 1)
+        #expect(harness.partitions[0].state.log.count == 1)
     }
 
     /// A former owner that does not know of its heir finds bodies gone that the heir has trimmed.
@@ -178,6 +178,6 @@ struct LostBodyTests {
         _ = harness.request(.sendToDevice(nil, device, harness.envelope("m4")), of: PartitionID(0))
         #expect(harness.takeEvents() == ["m4"])
         #expect(harness.reads < 10)
-        #expect(harness.partitions[0].waitingEntryCount == left.count + 1)
+        #expect(harness.partitions[0].state.log.count == left.count + 1)
     }
 }

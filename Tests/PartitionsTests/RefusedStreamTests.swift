@@ -24,7 +24,7 @@ import Testing
         let (harness, devices) = try refused()
         harness.send(.postponed("full"), to: partition)
         harness.listen(devices[1].0, devices[1].1, stream: 1)
-        #expect(harness.takeEvents() == ["refused"] && harness.partitions[0].streamCount == 0)
+        #expect(harness.takeEvents() == ["refused"] && harness.partitions[0].streams.count == 0)
         harness.releaseAppends()
         harness.holdsAppends = false
         harness.listen(devices[1].0, devices[1].1, stream: 2)
@@ -37,7 +37,7 @@ import Testing
         harness.listen(devices[1].0, devices[1].1, stream: 1)
         #expect(harness.takeEvents().isEmpty)
         harness.send(.postponed("full"), to: partition)
-        #expect(harness.takeEvents() == ["refused"] && harness.partitions[0].streamCount == 0)
+        #expect(harness.takeEvents() == ["refused"] && harness.partitions[0].streams.count == 0)
         harness.releaseAppends()
         #expect(harness.takeEvents().isEmpty)
     }
@@ -50,7 +50,7 @@ import Testing
         let stream = StreamID(gateway: PartitionHarness.gateway, number: 1, attachment: 2)
         harness.send(
             .stream(.attach(stream, devices[1].0, by: .device(devices[1].1), resume: nil)), to: partition)
-        #expect(harness.takeEvents().isEmpty && harness.partitions[0].streamCount == 1)
+        #expect(harness.takeEvents().isEmpty && harness.partitions[0].streams.count == 1)
         harness.releaseAppends()
         #expect(harness.takeEvents() == ["attached"])
     }

@@ -41,13 +41,17 @@ struct QuotaLawTests {
         isSeen("something is held or awaited, and nobody looks after it") {
             $0.spenders[0].leasedTokens[2].hasWaiting = true
         }
-        isSeen("leased tokens are not looked after") { $0.spenders[0].leasedTokens[0].isActive = false }
+        isSeen("leased tokens are not looked after") {
+            $0.spenders[0].leasedTokens[0].state = .idle(since: .zero)
+        }
         isSeen("who is looked after and when does not go together") { $0.spenders[0].active = [] }
         isSeen("leased tokens are looked after twice") { $0.spenders[0].active += $0.spenders[0].active }
         isSeen("an operation waits, and nothing was asked for it") {
             $0.spenders[0].leasedTokens[0].hasWaiting = true
         }
-        isSeen("an answer is awaited to no request") { $0.spenders[0].leasedTokens[0].isAsking = true }
+        isSeen("an answer is awaited to no request") {
+            $0.spenders[0].leasedTokens[0].state = .asking(since: .zero)
+        }
         isSeen("more requests are awaited than may be") { world in
             world.spenders[0].leasedTokens[0].pending = (0..<5).map { _ in
                 .init(number: 1, sent: world.now, needed: 0)

@@ -72,7 +72,7 @@ struct RouterTests {
             outcomes == [
                 .changed(Day(51)), .refused(.tooManyTopics), .refused(.unregistered), .unchanged(Day(1)),
             ])
-        #expect(harness.router.operationCount == 0)
+        #expect(harness.router.pending.count == 0)
     }
 
     @Test("has a place for each part of the last change that it takes")
@@ -97,7 +97,7 @@ struct RouterTests {
                 Issue.record("change \(ticket) is not answered")
                 return
             }
-            #expect(outcomes.count == 8 && harness.router.operationCount == 0)
+            #expect(outcomes.count == 8 && harness.router.pending.count == 0)
         }
     }
 
@@ -204,7 +204,7 @@ struct RouterTests {
             Issue.record("\(harness.finished)")
             return
         }
-        #expect(harness.router.operationCount == 0)
+        #expect(harness.router.pending.count == 0)
         harness.reply(0, .accepted(MessageID(time: 1, random: 1)))
         #expect(harness.finished.count == 3, "an answer that comes too late changes nothing")
     }

@@ -87,7 +87,6 @@ extension DeliveryLog {
 
     /// The earliest time at which `expire` may have something to do: the end of a minute.
     var nextExpiry: WallTime? { earliest.map { WallTime(milliseconds: ($0 + 1) * 60_000) } }
-    var expiriesHeld: Int { expiring.values.reduce(0) { $0 + $1.positions.count } }
 
     /// Most entries go long before they expire. The log strikes gone entries out of their minute when they
     /// outnumber the rest, so that memory follows what waits and not the traffic of four weeks.

@@ -101,8 +101,6 @@ public final class Partition {
     public var applied: Sequence { state.applied }
     public var deviceCount: Int { state.devices.count }
     public var topicCount: Int { state.topics.count }
-    public var waitingEntryCount: Int { state.log.count }
-    public var streamCount: Int { streams.count }
     /// The streams to which each new message is pushed.
     public var liveStreams: [LiveStream] {
         streams.live.map { LiveStream(partition: id, device: DeviceIndex($0.index), stream: $0.stream) }
