@@ -36,11 +36,15 @@ public struct APNsAddress: Hashable, Sendable {
         return bytes[..<(2 + Int(bytes[1]))]
     }
 
-    /// One byte for the environment, one for the length of the bundle id, the bundle id, the token.
-    public var packed: [UInt8] {
+    /// The same bytes for an app: one byte for the environment, one for the length of the bundle id, the
+    /// bundle id.
+    public static func app(isSandbox: Bool, bundleID: String) -> [UInt8] {
         let bundle = bundleID.utf8.prefix(APNsAddress.bundleIDBytesMax)
-        return [isSandbox ? 1 : 0, UInt8(bundle.count)] + bundle + token
+        return [isSandbox ? 1 : 0, UInt8(bundle.count)] + bundle
     }
+
+    /// The app's bytes, then the token.
+    public var packed: [UInt8] { APNsAddress.app(isSandbox: isSandbox, bundleID: bundleID) + token }
 
     /// `nil` where the bytes are no packed address.
     public init?(packed bytes: [UInt8]) {

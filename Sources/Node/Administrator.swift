@@ -43,6 +43,25 @@ final class Administrator: Sendable {
         self.defaultTokenURI = defaultTokenURI
     }
 
+    /// The push services that each of these projects has now.
+    private func pushServices(of projects: Set<ProjectNumber>) -> [ProjectNumber: PushServices] {
+        Dictionary(
+            uniqueKeysWithValues: projects.map { project in
+                var services = PushServices()
+                services.web = webPush.hasSender(project)
+                services.apps = apns.apps(of: project)
+                services.fcm = relays.sender(project) != nil
+                return (project, services)
+            })
+    }
+
+    /// The push services of all projects that have some.
+    var pushServices: [ProjectNumber: PushServices] {
+        let contents = current
+        return pushServices(
+            of: Set(contents.webPush.keys).union(contents.apns.keys).union(contents.relays.keys))
+    }
+
     func begin(_ mailboxes: [Mailbox], _ certificates: CertificateKeeper?) {
         self.mailboxes.withLock { $0 = mailboxes }
         self.certificates.withLock { $0 = certificates }
@@ -112,10 +131,11 @@ final class Administrator: Sendable {
             contents = next
             let changed = webPush.update(next.webPush).union(apns.update(next.apns))
                 .union(relays.update(next.relays))
+            let services = pushServices(of: changed)
             // Posted inside the lock, so that every loop hears the newest catalog last.
             for box in boxes {
                 box.run { $0.apply(next) }
-                if !changed.isEmpty { box.post(.pushesChanged(of: changed)) }
+                if !services.isEmpty { box.post(.pushesChanged(services)) }
             }
             certificates.withLock { $0?.change(secret: next.signingKeys.newest) }
         }

@@ -66,6 +66,7 @@ final class NodeLoop: @unchecked Sendable {
         options.epochs = shared.epochs
         options.formerQuotas = shared.formerQuotas
         options.started = shared.started
+        options.pushServices = shared.administrator.pushServices
         return LoopCore(
             options, host: frontend, proofs: keys, random: SystemRandomNumberGenerator(), now: now)
     }

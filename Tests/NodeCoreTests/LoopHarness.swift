@@ -48,7 +48,9 @@ final class LoopHarness {
     let gateway: GatewayID
     private let map: NodeMap
 
-    init(isClustered: Bool = true, loopCount: Int = 1) {
+    init(
+        isClustered: Bool = true, loopCount: Int = 1, _ change: (inout LoopOptions) -> Void = { _ in }
+    ) {
         map = NodeMap(partitionCount: 4, loopCount: loopCount)
         host.loopCount = loopCount
         let session = SessionID(UInt64(isClustered ? LoopHarness.ownProcess.rawValue : 1))
@@ -57,6 +59,7 @@ final class LoopHarness {
             partition: PartitionOptions(partitionCount: 4))
         options.isClustered = isClustered
         options.processID = isClustered ? LoopHarness.ownProcess : 0
+        change(&options)
         core = LoopCore(
             options, host: host, proofs: Proofs(), random: SeededGenerator(seed: 1),
             now: Instant(monotonic: host.monotonic, wall: WallTime(milliseconds: 1_800_000_000_000)))

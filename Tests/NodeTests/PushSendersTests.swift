@@ -41,6 +41,15 @@ import Testing
         #expect(pool("b")?.teamID == "DEF123GHIJ" && pool("b")?.keyID == "ABC123DEFH")
         #expect(pool("b", sandbox: true) == nil && pool("c") == nil)
         #expect(senders.sender(ProjectNumber(6), isSandbox: false, bundleID: "a") == nil)
+        let token = [UInt8](repeating: 1, count: 32)
+        var services = PushServices()
+        services.apps = senders.apps(of: project)
+        for (bundleID, sandbox, isServed) in [("a", true, true), ("b", false, true), ("b", true, false)] {
+            let address = APNsAddress(isSandbox: sandbox, bundleID: bundleID, token: token)
+            let transport = Transport(kind: .apns, address: address.packed)
+            #expect(services.serves(transport) == isServed)
+        }
+        #expect(senders.apps(of: ProjectNumber(6)).isEmpty)
     }
 
     @Test("has one source of tokens for a key that several apps and projects use")

@@ -45,10 +45,10 @@ import Testing
         }
         settings.isOn = false
         senders.update([project: settings])
-        #expect(senders.sender(project, key: one) == nil)
+        #expect(senders.sender(project, key: one) == nil && !senders.hasSender(project))
         settings.isOn = true
         senders.update([project: settings])
-        #expect(senders.sender(project, key: two) != nil)
+        #expect(senders.sender(project, key: two) != nil && senders.hasSender(project))
         senders.update([:])
         #expect(senders.sender(project, key: two) == nil)
     }

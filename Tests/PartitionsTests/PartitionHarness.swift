@@ -53,6 +53,10 @@ final class PartitionHarness {
     /// Whether reads wait for `releaseReads`.
     var holdsReads = false
     private var heldReads: [(PartitionID, PartitionEvent)] = []
+    /// What the loop tells of projects' push services.
+    var pushServices: [ProjectNumber: PushServices]? {
+        didSet { for partition in partitions { partition.pushServices = pushServices } }
+    }
     private var nextRequest: UInt64 = 0
     private var nextMessage: UInt64 = 0
     /// Timers that are set and have not fired.
@@ -318,6 +322,7 @@ final class PartitionHarness {
     /// Another owner begins from the journal.
     func succeed(_ number: Int, generation: UInt64 = 0) throws {
         partitions[number] = try replayed(number, generation: generation)
+        partitions[number].pushServices = pushServices
         var effects: [PartitionEffect] = []
         partitions[number].begin(now: now, incarnation: 1, into: &effects)
         carryOut(effects, of: PartitionID(UInt16(number)))
@@ -330,6 +335,7 @@ final class PartitionHarness {
             id: former.id, history: former.history, options: options, names: TopicNames(), proofs: Proofs())
         try partition.restore(snapshot: former.image())
         partitions[number] = partition
+        partition.pushServices = pushServices
         var effects: [PartitionEffect] = []
         partition.begin(now: now, incarnation: 1, into: &effects)
         carryOut(effects, of: partition.id)

@@ -80,9 +80,9 @@ struct PushOriginTests {
                 harness.answer(job, of: partition, .closed(for: .seconds(300)))
             }
         }
-        harness.send(.pushesChanged([ProjectNumber(99)]), to: PartitionID(1))
+        harness.send(.pushesChanged([ProjectNumber(99): PushServices()]), to: PartitionID(1))
         #expect(harness.takeAllJobs().isEmpty)
-        harness.send(.pushesChanged([PartitionHarness.project]), to: PartitionID(1))
+        harness.send(.pushesChanged([PartitionHarness.project: PushServices()]), to: PartitionID(1))
         var served = 0
         while served < 12 {
             let jobs = harness.takeAllJobs()

@@ -8,6 +8,7 @@ from system.fcmservice import FCMService
 from system.node import making
 from system.ports import free_port
 from system.process import Server, make_certificates
+from system.pushservice import PushService
 from system.shop import Project
 
 DEVICES = 220
@@ -202,7 +203,30 @@ def off(shop, service, tokens):
     check(True, "and sends what has waited when it is on again")
 
 
-def against_fake(shop, service, account, folder, authority):
+def two_addresses(shop, service, certificates):
+    """A device whose project has no Web Push gets its messages from FCM, and from its browser later."""
+    browsers = PushService(
+        os.path.join(certificates, "server.pem"), os.path.join(certificates, "server.key"), free_port())
+    key = shop.set_push(
+        "web", "--subject", "mailto:push@example.com", "--allow-host", f"localhost:{browsers.port}", "--ca",
+        os.path.join(certificates, "ca.pem"))["publicKey"]
+    browser, installation, device = browsers.browser("both"), shop.install(), "both:APA91b"
+    token = shop.register(installation, web=browser.block(key))
+    assert shop.register(installation, fcm={"token": device}) == token
+    shop.server.command("project", "push", "off", "shop", "web")
+    assert shop.send(token=token, data={"by": "fcm"})[0] == 200
+    wait(lambda: taken(service, device, "by", "fcm"), "the message from the service that the project has")
+    check(not browser.accepted, "a device is reached by the first service that its project has")
+    shop.set_push("web")
+    name = shop.send(token=token, data={"by": "web"})[1]
+    wait(lambda: name in browser.ids(), "the next message from the service that is on again")
+    check(len(browser.ids()) == 1 and not taken(service, device, "by", "web"),
+          "the service that is on again has the next message, and no other")
+    browsers.close()
+
+
+def against_fake(shop, service, account, folder, certificates):
+    authority = os.path.join(certificates, "ca.pem")
     file = private_file(os.path.join(folder, "fake.json"), json.dumps({**account,
                                                                        "token_uri": service.url + "/token"}))
     shop.set_push("fcm", "--service-account", file, "--endpoint", service.url, "--ca", authority)
@@ -215,6 +239,7 @@ def against_fake(shop, service, account, folder, authority):
     refused_account(shop, service, tokens, file, authority)
     killed(shop, service, tokens)
     off(shop, service, tokens)
+    two_addresses(shop, service, certificates)
     check(not service.mistakes, f"the fake understood each request: {service.mistakes[:3]}")
     log = shop.server.log_text()
     check("PRIVATE" not in log and "access-" not in log and "APA91b" not in log, "the log has no secret")
@@ -236,7 +261,7 @@ def main():
         service = FCMService(
             os.path.join(certificates, "server.pem"), os.path.join(certificates, "server.key"), port,
             {**account, "token_uri": f"https://localhost:{port}/token"})
-        against_fake(shop, service, account, made.folder, authority)
+        against_fake(shop, service, account, made.folder, certificates)
         server.end()
         upstream.server.end()
         service.close()

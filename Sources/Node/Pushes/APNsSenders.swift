@@ -61,6 +61,16 @@ final class APNsSenders: Sendable {
         state.withLock { $0.senders[project]?[App(isSandbox: isSandbox, bundleID: bundleID)] }
     }
 
+    /// The apps for which the project has a key, as packed addresses name them.
+    func apps(of project: ProjectNumber) -> Set<[UInt8]> {
+        state.withLock { state in
+            Set(
+                (state.senders[project] ?? [:]).keys.map {
+                    APNsAddress.app(isSandbox: $0.isSandbox, bundleID: $0.bundleID)
+                })
+        }
+    }
+
     /// `body` hears of pools that no project uses any more, or uses with another key.
     func tellRetired(_ body: @escaping @Sendable ([APNsPool]) -> Void) {
         state.withLock { $0.onRetired = body }

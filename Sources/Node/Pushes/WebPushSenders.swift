@@ -74,6 +74,11 @@ final class WebPushSenders: Sendable {
         entries.withLock { $0[project]?.senders[key] }
     }
 
+    /// Whether the project has a key with which the server may push.
+    func hasSender(_ project: ProjectNumber) -> Bool {
+        entries.withLock { $0[project].map { !$0.senders.isEmpty } ?? false }
+    }
+
     /// Whether the project has settings for Web Push, and Web Push is on.
     func isOn(_ project: ProjectNumber) -> Bool { entries.withLock { $0[project]?.settings.isOn ?? false } }
 

@@ -264,6 +264,7 @@ extension LoopCore {
         partition.laws.isHolders = true
         servedSince[partition.id] = now.monotonic
         incarnations &+= 1
+        partition.pushServices = pushServices
         partition.begin(now: believed(now), incarnation: incarnations, into: &partitionEffects)
         if options.isClustered {
             partition.forgetWindows(living: livingSessions)

@@ -26,9 +26,10 @@ extension LoopCore {
         carryOutSending()
     }
 
-    func pushesChanged(of projects: Set<ProjectNumber>) {
-        sender.reopen(projects)
-        for id in partitions.keys.sorted() { enqueue(.partition(id, .pushesChanged(projects))) }
+    func pushesChanged(_ changed: [ProjectNumber: PushServices]) {
+        sender.reopen(Set(changed.keys))
+        pushServices?.merge(changed) { $1 }
+        for id in partitions.keys.sorted() { enqueue(.partition(id, .pushesChanged(changed))) }
     }
 
     func lookAtPushes() {

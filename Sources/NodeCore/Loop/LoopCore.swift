@@ -6,49 +6,6 @@ import Partitions
 import Quotas
 import Routing
 
-/// The settings of a loop, fixed for its lifetime.
-public struct LoopOptions: Sendable {
-    public var number = 0
-    public var map: NodeMap
-    public var session: SessionID
-    /// The process id, 24 bits; 0 on a node of its own.
-    public var processID = ProcessID(0)
-    public var isClustered = false
-    /// By partition number.
-    public var histories: [History]
-    /// The epoch in which the session owns each partition, by partition number, where it owns them from the
-    /// start.
-    public var epochs: [Epoch]
-    public var partition: PartitionOptions
-    public var routing = RouterBounds()
-    public var bounds = LoopBounds()
-    public var quotas = QuotaBounds()
-    public var deviceLimiter = DeviceLimiter()
-    public var pushes = PushBounds()
-    /// On a node of its own: the tokens that its former process left in the buckets, and when this process
-    /// began.
-    public var formerQuotas = FormerQuotas()
-    public var started = MonotonicTime.zero
-    #if DEBUG
-        public var planted: PlantedInNode = []
-    #endif
-
-    public init(map: NodeMap, session: SessionID, histories: [History], partition: PartitionOptions) {
-        self.map = map
-        self.session = session
-        self.histories = histories
-        self.partition = partition
-        epochs = Array(repeating: Epoch(0), count: map.partitionCount)
-    }
-
-    /// The first law of the bounds that does not hold; `nil` where all do.
-    var mistake: String? { partition.mistake ?? quotas.mistake }
-
-    var gateway: GatewayID { GatewayID(processID: processID, loop: number) }
-    /// The histories in event ids: they change when the engine may have lost its end.
-    var eventHistories: [History] { histories.map { History($0.rawValue &+ partition.generation) } }
-}
-
 /// Everything that a loop of a node decides: for the partitions that live on it, for the requests and the
 /// streams of the clients that are connected to it, and for the machines between them.
 ///
@@ -139,6 +96,7 @@ public final class LoopCore<Host: LoopHost> {
     var partitionEffects: [PartitionEffect] = []
     private var routerEffects: [RouterEffect] = []
     var sender: PushSender
+    var pushServices: [ProjectNumber: PushServices]?
     var senderEffects: [PushSender.Effect] = []
     /// The next timer for the sender.
     var pushesWake: MonotonicTime?
@@ -182,6 +140,7 @@ public final class LoopCore<Host: LoopHost> {
         outgoing = Array(repeating: [], count: options.map.loopCount)
         grantor = QuotaGrantor(options.quotas)
         sender = PushSender(options.pushes, random: random)
+        pushServices = options.pushServices
         router.laws.isHolders = true
         streams.laws.isHolders = true
         grantor.laws.isHolders = true
@@ -268,7 +227,7 @@ public final class LoopCore<Host: LoopHost> {
             post(.levels(levels(of: project), question: question), toLoop: asker)
         case .levels(let levels, let question): effects.append(.levels(levels, question: question))
         case .pushed(let number, let outcome): pushed(number, outcome)
-        case .pushesChanged(let projects): pushesChanged(of: projects)
+        case .pushesChanged(let changed): pushesChanged(changed)
         case .engine(let answer): handle(answer)
         case .order(let order): handle(order)
         case .linkReset(let processID):

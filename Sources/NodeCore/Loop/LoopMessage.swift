@@ -32,8 +32,8 @@ public enum LoopMessage: Sendable {
     case engine(EngineAnswer)
     /// A push service's answer to the sender's message of this number.
     case pushed(UInt64, PushOutcome)
-    /// An operator has changed how these projects reach push services.
-    case pushesChanged(of: Set<ProjectNumber>)
+    /// An operator has changed how these projects reach push services. They have these services now.
+    case pushesChanged([ProjectNumber: PushServices])
     case order(LoopOrder)
     /// The connection to or from a process broke: frames under way may be lost.
     case linkReset(ProcessID)

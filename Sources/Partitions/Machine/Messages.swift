@@ -304,8 +304,8 @@ public enum PartitionEvent: Sendable {
     case snapshotFailed(token: UInt64)
     /// What became of a message for a push service.
     case pushed(PushReport)
-    /// An operator has changed how these projects reach push services.
-    case pushesChanged(Set<ProjectNumber>)
+    /// An operator has changed how these projects reach push services. They have these services now.
+    case pushesChanged([ProjectNumber: PushServices])
     /// The timer for this time has fired.
     case woke(MonotonicTime)
 }

@@ -42,6 +42,9 @@ public final class Partition {
     var streams = StreamTable()
     var bodyReads = BodyReads()
     var pushes = PushTable()
+    /// The push services of projects, as far as the loop knows: it tells before `begin` and with each change.
+    /// `nil` where nobody tells.
+    public var pushServices: [ProjectNumber: PushServices]?
     /// Whether messages may go to push services: false once the partition is being given up.
     public var mayPush = true
     var confirmations: [(token: UInt64, answer: Answer)] = []
@@ -212,7 +215,7 @@ public final class Partition {
         case .snapshotPart(let upload, let token): onSnapshotPart(upload, token: token, &turn)
         case .snapshotFailed(let token): onSnapshotFailed(token)
         case .pushed(let report): onPushed(report, &turn)
-        case .pushesChanged(let projects): onPushesChanged(projects, &turn)
+        case .pushesChanged(let changed): onPushesChanged(changed, &turn)
         case .woke(let at): onWoke(at, &turn)
         }
     }

@@ -5,15 +5,21 @@ import Model
 // truth: the partition gives the sender the oldest message of each device, and takes it out of the log when
 // the service has it.
 
-extension Transport.Kind {
-    /// The services for which a node has a sender.
-    static let sent: Set<Transport.Kind> = [.web, .apns, .fcm]
-}
-
 extension Partition {
-    /// The address of the device to which a sender of the node can push.
+    /// The address to which the device's messages are pushed: the first one for which the device's project
+    /// has a service. Without such an address the messages wait for the service of the first one.
     func pushAddress(_ index: UInt32) -> StoredTransport? {
-        state.transports[index]?.first { !$0.isGone && Transport.Kind.sent.contains($0.transport.kind) }
+        guard let stored = state.transports[index], let first = stored.firstIndex(where: { !$0.isGone })
+        else { return nil }
+        let served = stored[first...].first { !$0.isGone && mayServe($0.transport, of: index) }
+        return served ?? stored[first]
+    }
+
+    /// Whether the device's project has a service for the address, as far as the partition knows.
+    private func mayServe(_ transport: Transport, of index: UInt32) -> Bool {
+        guard let pushServices else { return true }
+        guard let (page, place) = state.devices.find(index) else { return false }
+        return pushServices[ProjectNumber(page.projects[place])]?.serves(transport) ?? false
     }
 
     /// At the beginning: all devices with an address for which something waits.
@@ -37,10 +43,14 @@ extension Partition {
     }
 
     /// An operator has changed how these projects reach push services.
-    func onPushesChanged(_ projects: Set<ProjectNumber>, _ turn: inout Turn) {
-        pushes.reopen(projects) { index in
-            state.devices.find(index).map { projects.contains(ProjectNumber($0.0.projects[$0.1])) } ?? false
+    func onPushesChanged(_ changed: [ProjectNumber: PushServices], _ turn: inout Turn) {
+        pushServices?.merge(changed) { $1 }
+        func isMeant(_ index: UInt32) -> Bool {
+            state.devices.find(index).map { changed[ProjectNumber($0.0.projects[$0.1])] != nil } ?? false
         }
+        pushes.reopen(Set(changed.keys), isMeant: isMeant)
+        // Another address of a device may get what was over, or not to be pushed, at the former one.
+        state.transports.withSeveralKinds.forEach { if isMeant($0) { wantPush($0) } }
         startPushes(&turn)
     }
 
@@ -114,7 +124,7 @@ extension Partition {
     private func nextToPush(_ index: UInt32, _ now: Instant) -> LogEntry? {
         guard let stored = pushAddress(index) else { return nil }
         let (kind, durable) = (stored.transport.kind, pipeline.durable)
-        return state.log.waiting(for: index, after: stored.pushedUpTo, limit: 1) {
+        return state.log.waiting(for: index, after: state.pushedUpTo(index), limit: 1) {
             $0.record <= durable && (isAlive($0, at: kind, now) || pushesPastEnd)
         }.first
     }
@@ -202,8 +212,10 @@ extension Partition {
             pushes.close(
                 sending.origin, until: turn.now.monotonic.advanced(by: delay), parking: index)
         }
-        // An address that the device told while the message was at the sender is used at once.
-        if let stored = pushAddress(index), stored.generation != sending.generation {
+        // An address that came to use while the message was at the sender is used at once.
+        if let stored = pushAddress(index),
+            stored.generation != sending.generation || stored.transport.kind != sending.origin.kind
+        {
             pushes.wantAgain(index)
         }
         startPushes(&turn)
@@ -302,7 +314,7 @@ extension Partition {
             }
             let durable = pipeline.durable
             let now = clock.latest
-            let isWaiting = !state.log.waiting(for: index, after: stored.pushedUpTo, limit: 1) {
+            let isWaiting = !state.log.waiting(for: index, after: state.pushedUpTo(index), limit: 1) {
                 $0.record <= durable && $0.ends[stored.transport.kind] > now
             }.isEmpty
             if isWaiting { return "a message waits for device \(index), and nobody pushes it" }

@@ -81,6 +81,17 @@ struct AddressTable: Equatable {
             zip(Transport.Kind.allCases, devices).filter { $1.contains(index) }.map(\.0))
     }
 
+    /// The devices with addresses of more than one kind, gone ones included.
+    var withSeveralKinds: DeviceSet {
+        let sets = devices.filter { !$0.isEmpty }.map { DeviceSet($0) }
+        var (once, several) = (DeviceSet(), DeviceSet())
+        for set in sets {
+            several = several.union(once.intersection(set))
+            once = once.union(set)
+        }
+        return several
+    }
+
     /// The kinds of which some device of `set` has an address.
     func kinds(among set: DeviceSet) -> Transport.Kinds {
         guard !isEmpty else { return [] }

@@ -26,6 +26,7 @@ extension PartitionState {
     private mutating func set(_ transport: Transport, of index: UInt32, at time: WallTime, record: Sequence) {
         guard devices.find(index) != nil else { return }
         writer?.touch(device: index, self)
+        if transport.address.isEmpty { forgetPushed(index, endOf: transport.kind) }
         // A push service that knows the device no longer has not seen the device.
         if !transport.address.isEmpty { note(index, seenOn: time.day) }
         var stored = transports[index] ?? []
@@ -50,14 +51,31 @@ extension PartitionState {
         transports[index] = stored
     }
 
+    /// Up to where push services have what waits for a device that acknowledges itself, whichever of its
+    /// addresses got it: another address goes on from there.
+    func pushedUpTo(_ index: UInt32) -> Position {
+        transports[index]?.reduce(.zero) { max($0, $1.pushedUpTo) } ?? .zero
+    }
+
+    /// What an address got may be lost with it: the device's other addresses get from the beginning what
+    /// still waits (rule: kept-until-acknowledged).
+    private mutating func forgetPushed(_ index: UInt32, endOf kind: Transport.Kind) {
+        guard var stored = transports[index],
+            stored.contains(where: { $0.transport.kind == kind && $0.pushedUpTo > .zero })
+        else { return }
+        for place in stored.indices { stored[place].pushedUpTo = .zero }
+        transports[index] = stored
+    }
+
     /// Removes the address of this kind if it is still the address of this generation.
     private mutating func endTransport(_ kind: Transport.Kind, of index: UInt32, generation: UInt64) {
-        guard var stored = transports[index],
-            let place = stored.firstIndex(where: {
-                $0.transport.kind == kind && $0.generation == generation
-            })
-        else { return }
+        func find(in stored: [StoredTransport]) -> Int? {
+            stored.firstIndex { $0.transport.kind == kind && $0.generation == generation }
+        }
+        guard find(in: transports[index] ?? []) != nil else { return }
         writer?.touch(device: index, self)
+        forgetPushed(index, endOf: kind)
+        guard var stored = transports[index], let place = find(in: stored) else { return }
         stored.remove(at: place)
         transports[index] = stored.isEmpty ? nil : stored
         log.lookAgain(at: index)

@@ -1,0 +1,22 @@
+/// The push services of one project: those for which the project has settings, and which are on.
+///
+/// The control side tells the partitions, which choose a device's transport by it.
+public struct PushServices: Hashable, Sendable {
+    public var web = false
+    /// The apps with a key at Apple's push service, as packed addresses name an app (`APNsAddress.app`).
+    public var apps: Set<[UInt8]> = []
+    public var fcm = false
+
+    public init() {}
+
+    public var isEmpty: Bool { !web && apps.isEmpty && !fcm }
+
+    /// Whether the project has a service that may reach the address.
+    public func serves(_ transport: Transport) -> Bool {
+        switch transport.kind {
+        case .web: web
+        case .apns: APNsAddress.app(ofPacked: transport.address).map { apps.contains(Array($0)) } ?? false
+        case .fcm: fcm
+        }
+    }
+}

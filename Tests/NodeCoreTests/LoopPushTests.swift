@@ -1,0 +1,41 @@
+import Model
+import Partitions
+import Testing
+
+@testable import NodeCore
+
+/// What a loop tells its partitions of push services (rule: pushes-read-the-log).
+@Suite("A loop tells its partitions")
+struct LoopPushTests {
+    private static func services(web: Bool = false, fcm: Bool = false) -> PushServices {
+        var services = PushServices()
+        (services.web, services.fcm) = (web, fcm)
+        return services
+    }
+
+    private func known(_ harness: LoopHarness) -> [ProjectNumber: PushServices]? {
+        harness.core.partitions[LoopHarness.partition]?.pushServices
+    }
+
+    @Test("which services their projects have: before they begin, and with each change")
+    func services() {
+        let (first, other) = (LoopPushTests.services(web: true), LoopPushTests.services(fcm: true))
+        let harness = LoopHarness { $0.pushServices = [ProjectNumber(1): first] }
+        harness.serve()
+        #expect(known(harness) == [ProjectNumber(1): first])
+        harness.turn(.pushesChanged([ProjectNumber(2): other]))
+        #expect(known(harness) == [ProjectNumber(1): first, ProjectNumber(2): other])
+        harness.turn(.pushesChanged([ProjectNumber(1): PushServices()]))
+        harness.turn(.order(.drop(LoopHarness.partition)))
+        harness.serve()
+        #expect(known(harness) == [ProjectNumber(1): PushServices(), ProjectNumber(2): other])
+    }
+
+    @Test("nothing where nobody tells the loop")
+    func untold() {
+        let harness = LoopHarness()
+        harness.serve()
+        harness.turn(.pushesChanged([ProjectNumber(1): LoopPushTests.services(web: true)]))
+        #expect(harness.core.partitions[LoopHarness.partition] != nil && known(harness) == nil)
+    }
+}
