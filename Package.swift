@@ -72,6 +72,7 @@ let core: [Target] = [
     .floor("Quotas", on: ["Model", "Bytes"], settings: simulated),
     .floor("Placement", on: ["Model"], settings: simulated),
     .floor("Partitions", on: ["Model", "Bytes", "Journal", "Placement", "CRoaring"], settings: simulated),
+    .floor("PushScheduling", on: ["Model"], settings: simulated),
     .floor("Membership", on: ["Model", "Bytes"], settings: simulated),
     .floor("Ownership", on: ["Model", "Bytes", "Journal", "Placement"], settings: simulated),
     .floor("Routing", on: ["Model", "Bytes", "Placement", "Partitions", "Quotas"], settings: simulated),
@@ -125,7 +126,7 @@ let shells: [Target] = [
     .floor("SQLiteEngine", on: ["Model", "Bytes", "Journal", "CSQLite"]),
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
     .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
-    .floor("PushClient", on: ["Model", "CCurl"]),
+    .floor("PushClient", on: ["Model", "PushScheduling", "CCurl"]),
     .floor(
         "APNsClient", on: ["Model", "PushMessages", "CNghttp2", "TLS"] + nio("NIOPosix"), settings: simulated),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
@@ -149,8 +150,8 @@ let worlds: [Target] = [
     .floor(
         "Simulator",
         on: [
-            "VirtualTime", "MemoryEngine", "Model", "Journal", "Quotas", "Membership", "Placement",
-            "Partitions", "Ownership", "Routing", "NodeCore",
+            "VirtualTime", "MemoryEngine", "Model", "PushMessages", "Journal", "Quotas", "Membership",
+            "Placement", "Partitions", "Ownership", "Routing", "PushScheduling", "NodeCore",
         ], settings: simulated),
 ]
 
@@ -272,14 +273,15 @@ let tests: [Target] = [
             "Partitions", "NodeCore", "PushClient",
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
-    .tests(of: "PushClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
+    .tests(of: "PushScheduling", with: ["Model"]),
+    .tests(of: "PushClient", with: ["TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "APNsClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",
         with: [
             "Model", "Bytes", "Journal", "Membership", "Ownership", "Quotas", "Placement", "Partitions",
-            "Routing", "NodeCore", "StoryTelling",
+            "Routing", "PushScheduling", "NodeCore", "StoryTelling",
         ], exclude: ["ClusterStories"]),
     .tests(of: "TidecastMessaging"),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),

@@ -1,6 +1,7 @@
 import CCurl
 import Glibc
 import Model
+import PushScheduling
 
 /// One request under way: libcurl's handle, and what its callbacks read and write. libcurl calls them on the
 /// client's thread, in `curl_multi_perform`.

@@ -1,6 +1,7 @@
 import CCurl
 import Glibc
 import Model
+import PushScheduling
 
 /// The client's thread: takes requests, begins them, lets libcurl work, and hands answers on. Lives on that
 /// thread only.
@@ -40,7 +41,8 @@ final class Worker {
         self.onAnswer = onAnswer
         queue = OriginQueue(
             allMax: settings.transfersMax, perOriginMax: settings.transfersPerOriginMax,
-            waitingMax: settings.waitingMax)
+            waitingMax: settings.waitingMax,
+            waitMax: .milliseconds(UInt64(settings.waitMilliseconds)))
         prepare(multi)
     }
 
@@ -86,7 +88,7 @@ final class Worker {
 
     private func begin() {
         var begun = 0
-        while begun < Worker.begunAtOnceMax, let (request, key) = queue.next() {
+        while begun < Worker.begunAtOnceMax, let (request, key) = queue.next(now: now) {
             begun += 1
             do throws(PushClientError) {
                 try begin(request, key)
@@ -98,6 +100,7 @@ final class Worker {
                         number: request.number, result: .notPrepared(reason: error.description)))
             }
         }
+        for request in queue.takeLate() { answers.append(request.notTried(tooLate)) }
     }
 
     private func begin(
@@ -169,14 +172,12 @@ final class Worker {
         }
         guard now.since(lookedAt) >= .milliseconds(Worker.lookMilliseconds) else { return }
         lookedAt = now
-        let wait = TimeSpan.milliseconds(UInt64(settings.waitMilliseconds))
         finishCutAnswers()
-        guard queue.waiting > 0, now.nanoseconds > wait.nanoseconds else { return }
-        let reason = "the request waited for \(settings.waitMilliseconds) ms"
-        for request in queue.expire(before: now.rewound(by: wait)) {
-            answers.append(request.notTried(reason))
-        }
+        guard queue.waiting > 0 else { return }
+        for request in queue.expire(now: now) { answers.append(request.notTried(tooLate)) }
     }
+
+    private var tooLate: String { "the request waited for \(settings.waitMilliseconds) ms" }
 
     /// Ends the transfers whose answer stands still behind its header block. The status is there, so they are
     /// answered. Up to libcurl 7.88 at least, this is also how a transfer ends whose stream's end libcurl has

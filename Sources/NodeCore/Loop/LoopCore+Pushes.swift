@@ -41,10 +41,14 @@ extension LoopCore {
     private func carryOutSending() {
         for effect in senderEffects {
             switch effect {
-            case .send(let request): effects.append(.push(request))
+            case .send(let request):
+                observer?.sends(request.job)
+                effects.append(.push(request))
             // The partition may be in the middle of an event.
             case .report(let partition, let report): enqueue(.partition(partition, .pushed(report)))
-            case .noted(let kind, let outcome): effects.append(.noted(.pushed(kind, outcome)))
+            case .noted(let origin, let outcome):
+                observer?.hears(outcome, from: origin)
+                effects.append(.noted(.pushed(origin.kind, outcome)))
             }
         }
         senderEffects.removeAll(keepingCapacity: true)

@@ -141,6 +141,9 @@ public final class LoopCore<Host: LoopHost> {
         grantor = QuotaGrantor(options.quotas)
         sender = PushSender(options.pushes, random: random)
         pushServices = options.pushServices
+        #if DEBUG
+            sender.planted = options.planted
+        #endif
         router.laws.isHolders = true
         streams.laws.isHolders = true
         grantor.laws.isHolders = true

@@ -31,6 +31,9 @@ open class LoopObserver {
     /// A partition that no other node can own hands a message to the loop's sender, and the sender answers.
     open func pushes(_ job: PushJob, of partition: Partition) {}
     open func pushed(_ report: PushReport, of partition: Partition) {}
+    /// The loop's sender sends a message, and hears from a push service.
+    open func sends(_ job: PushJob) {}
+    open func hears(_ outcome: PushOutcome, from origin: PushOrigin) {}
     /// A law of the core does not hold.
     open func isBroken(_ law: String) {}
     /// A line for the trace.
@@ -67,5 +70,12 @@ open class LoopObserver {
         public static let ignorePressure = PlantedInNode(rawValue: 512)
         /// A node gives a partition up again and again for no reason.
         public static let restless = PlantedInNode(rawValue: 1024)
+        /// The sender leaves no push service alone, however often the service fails
+        /// (rule: push-services-are-spared).
+        public static let callFailing = PlantedInNode(rawValue: 2048)
+        /// The sender does not wait as long as a push service asks (rule: push-services-are-spared).
+        public static let forgetRetryAfter = PlantedInNode(rawValue: 4096)
+        /// The sender sends to one push service as much as there is (rule: push-services-are-spared).
+        public static let crowdOrigins = PlantedInNode(rawValue: 8192)
     }
 #endif

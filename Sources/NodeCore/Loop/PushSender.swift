@@ -64,7 +64,7 @@ struct PushSender {
     enum Effect {
         case send(PushSend)
         case report(PartitionID, PushReport)
-        case noted(Transport.Kind, PushOutcome)
+        case noted(PushOrigin, PushOutcome)
     }
     struct Waiting {
         var partition: PartitionID
@@ -103,6 +103,9 @@ struct PushSender {
     var sent: [UInt64] = []
     private var head = 0
     private var lastNumber: UInt64 = 0
+    #if DEBUG
+        var planted: PlantedInNode = []
+    #endif
 
     init(_ bounds: PushBounds, random: any RandomNumberGenerator) {
         self.bounds = bounds
@@ -124,7 +127,7 @@ struct PushSender {
             }
             // The pause is over: one message shows how the origin is.
             send(job, of: partition, to: origin, in: &state, now: now, &effects)
-        } else if state.underWay < bounds.atOnce {
+        } else if state.underWay < atOnce {
             send(job, of: partition, to: origin, in: &state, now: now, &effects)
         } else if state.waiting.count < bounds.waitingMax {
             state.waiting.append(Waiting(partition: partition, job: job, since: now))
@@ -139,7 +142,7 @@ struct PushSender {
     ) {
         guard let known = underWay.removeValue(forKey: number) else { return }
         forgetAnswered()
-        effects.append(.noted(known.job.transport.kind, outcome))
+        effects.append(.noted(known.origin, outcome))
         var state = origins[known.origin] ?? State()
         state.underWay -= 1
         judge(outcome, &state, now: now)
@@ -220,15 +223,15 @@ struct PushSender {
             guard case .throttled(let seconds) = outcome else {
                 return fail(&state, now: now, least: bounds.credentialsPause, asked: .zero)
             }
-            let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
+            let asked = length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
         case .transient(let seconds):
-            let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
+            let asked = length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
         // The project's quota at the service is used up, so that each further message would be refused.
         case .overQuota(let seconds):
             state.failures = max(state.failures, bounds.failuresMax - 1)
-            let asked = PushSender.length(seconds, atMost: bounds.pauseMax)
+            let asked = length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.throttledMin, asked: asked)
             state.quotaUntil = state.pausedUntil
         // The node itself may have refused the message.
@@ -238,6 +241,9 @@ struct PushSender {
 
     private func fail(_ state: inout State, now: MonotonicTime, least: TimeSpan, asked: TimeSpan) {
         state.failures += 1
+        #if DEBUG
+            if planted.contains(.callFailing) { return }
+        #endif
         guard state.failures >= bounds.failuresMax || state.pausedUntil != nil else { return }
         // What was under way when the pause began may fail as well, and says nothing new.
         if state.pausedUntil.map({ $0 <= now }) ?? true {
@@ -250,7 +256,7 @@ struct PushSender {
     private mutating func sendWaiting(
         to origin: PushOrigin, _ state: inout State, now: MonotonicTime, _ effects: inout [Effect]
     ) {
-        while state.underWay < bounds.atOnce, let next = state.waiting.first {
+        while state.underWay < atOnce, let next = state.waiting.first {
             state.waiting.removeFirst()
             if now.since(next.since) > bounds.waitMax {
                 effects.append(
@@ -286,6 +292,13 @@ struct PushSender {
         effects.append(.send(PushSend(number: lastNumber, job: job)))
     }
 
+    private var atOnce: Int {
+        #if DEBUG
+            if planted.contains(.crowdOrigins) { return .max }
+        #endif
+        return bounds.atOnce
+    }
+
     // MARK: Messages
 
     private mutating func tell(_ outcome: PushOutcome, of known: UnderWay, _ effects: inout [Effect]) {
@@ -297,7 +310,7 @@ struct PushSender {
         /// it.
         func retry(first: TimeSpan, most: TimeSpan, asked seconds: Int? = nil) {
             let own = min(first.doubled(times: min(known.job.tries, 32)), most)
-            let asked = PushSender.length(seconds, atMost: bounds.askedMax)
+            let asked = length(seconds, atMost: bounds.askedMax)
             report(.later(after: jittered(max(asked, own)), isFailure: true))
         }
         switch outcome {
@@ -310,7 +323,7 @@ struct PushSender {
             retry(first: first, most: bounds.retryMax, asked: seconds)
         case .overQuota(let seconds):
             // The message was not tried in vain: it waits with all others.
-            let asked = PushSender.length(seconds, atMost: bounds.askedMax)
+            let asked = length(seconds, atMost: bounds.askedMax)
             report(.later(after: jittered(max(asked, bounds.throttledMin)), isFailure: false))
         case .transient(let seconds):
             let first = bounds.retryMin(known.job.transport.kind)
@@ -332,7 +345,10 @@ struct PushSender {
         delay + random.next(upperBound: delay / 4 + .nanoseconds(1))
     }
 
-    private static func length(_ seconds: Int?, atMost most: TimeSpan) -> TimeSpan {
+    private func length(_ seconds: Int?, atMost most: TimeSpan) -> TimeSpan {
+        #if DEBUG
+            if planted.contains(.forgetRetryAfter) { return .zero }
+        #endif
         guard let seconds, seconds > 0 else { return .zero }
         return seconds >= Int(most.seconds) ? most : .seconds(UInt64(seconds))
     }

@@ -87,7 +87,7 @@ extension ClusterSimulation {
                 self.history.sends[index].outcome = .refused(at: self.now)
                 // A device whose address is gone is no target either, until it shows itself.
                 let newest = max(address, self.clients[client].addresses)
-                if case .device = target, self.pushService.hasGone(address...newest, of: client) {
+                if case .device = target, self.pushServices.hasGone(address...newest, of: client) {
                     self.count("sends to gone addresses")
                 } else {
                     self.isUnregistered(client)

@@ -4,6 +4,7 @@ import Model
 import NodeCore
 import Ownership
 import Partitions
+import PushScheduling
 import Quotas
 import Routing
 
@@ -49,6 +50,11 @@ extension ClusterSimulation {
         public var pushFailPerMille: UInt64 = 0
         public var pushGonePerMille: UInt64 = 0
         public var pushes = PushBounds()
+        public var pushClient = PushClientBounds()
+        /// Services of Web Push.
+        public var webPushCount = 3
+        /// Of 1,000 times that a push service changes its mood, in how many it is not well.
+        public var pushMoodsPerMille: UInt64 = 0
 
         /// Whether anything breaks at all.
         public var hasFaults = true
@@ -113,6 +119,7 @@ extension ClusterSimulation {
         #if DEBUG
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []
+            public var plantedInScheduling: PlantedInScheduling = []
         #endif
 
         public init(seed: UInt64) {

@@ -53,7 +53,8 @@ public final class ClusterSimulation {
     var home: SimulatedDatabase { databases[0] }
     let map: NodeMap
     private(set) lazy var network = SimulatedNetwork(self)
-    private(set) lazy var pushService = SimulatedPushService(self)
+    private(set) lazy var pushServices = SimulatedPushServices(self)
+    private(set) lazy var pushChecks = PushChecks(self)
     var slots: [Slot] = []
     /// Former processes of machines on which another has begun: they run on until they hear of their fence.
     var ghosts: [SimulatedProcess] = []

@@ -11,10 +11,12 @@ final class SimulatedObserver: LoopObserver {
     /// What partitions' machines have handed to the sender, by their numbers. An answer may come to the next
     /// machine of a partition, which does not know the number.
     private var jobs: [ObjectIdentifier: [UInt64: PushJob]] = [:]
+    private var sender: SenderChecks
 
     init(_ loop: SimulatedLoop) {
         self.loop = loop
         world = loop.world
+        sender = SenderChecks(world.options.pushes)
     }
 
     override func asks(
@@ -38,12 +40,21 @@ final class SimulatedObserver: LoopObserver {
 
     override func pushes(_ job: PushJob, of partition: Partition) {
         jobs[ObjectIdentifier(partition), default: [:]][job.number] = job
-        world.pushService.handed(job, by: partition)
+        world.pushChecks.handed(job, by: partition, of: loop.process)
     }
 
     override func pushed(_ report: PushReport, of partition: Partition) {
         guard let job = jobs[ObjectIdentifier(partition)]?.removeValue(forKey: report.number) else { return }
-        world.pushService.told(report.result, of: job, to: partition)
+        world.pushChecks.told(report, of: job, to: partition, of: loop.process)
+    }
+
+    override func sends(_ job: PushJob) {
+        guard let broken = sender.sends(job, now: loop.monotonic) else { return }
+        world.violate(broken.guarantee, "\(loop.index), loop \(loop.number): \(broken.description)")
+    }
+
+    override func hears(_ outcome: PushOutcome, from origin: PushOrigin) {
+        sender.hears(outcome, from: origin, now: loop.monotonic)
     }
 
     override func admits(_ admitted: Admission.Admitted) { world.check(admitted, by: loop.process) }

@@ -31,5 +31,11 @@ extension SwarmDraw {
         bound("listed-at-once", partition.listedAtOnce) { $0.partition.listedAtOnce = $1 }
         bound("push-attempts", partition.pushAttemptsMax) { $0.partition.pushAttemptsMax = $1 }
         bound("origin-failures", pushes.failuresMax) { $0.pushes.failuresMax = $1 }
+        let client = PushClientBounds()
+        bound("client-requests", client.allMax) { $0.pushClient.allMax = $1 }
+        bound("client-origin", client.perOriginMax) { $0.pushClient.perOriginMax = $1 }
+        bound("client-waiting", client.waitingMax) { $0.pushClient.waitingMax = $1 }
+        add("web-services", 3, value: even(1, 4)) { $0.webPushCount = Int($1) }
+        add("push-moods", 0, value: roll(2) == 0 ? even(50, 800) : 0) { $0.pushMoodsPerMille = $1 }
     }
 }

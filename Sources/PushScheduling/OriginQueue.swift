@@ -13,7 +13,7 @@ import Model
 /// thresholds for shared-memory packet switches", 1998).
 ///
 /// A machine: the caller gives the time.
-struct OriginQueue<Request> {
+public struct OriginQueue<Request> {
     /// The requests of one project to one origin. An object, so that taking a request out copies no line.
     private final class Line {
         let key: Key
@@ -38,9 +38,16 @@ struct OriginQueue<Request> {
         init(answeredAt: MonotonicTime?) { self.answeredAt = answeredAt }
     }
     /// Names the line that a request came from.
-    struct Key: Hashable {
-        var share: UInt64
-        var origin: String
+    public struct Key: Hashable, Comparable, Sendable {
+        public var share: UInt64
+        public var origin: String
+        public init(share: UInt64, origin: String) {
+            self.share = share
+            self.origin = origin
+        }
+        public static func < (left: Key, right: Key) -> Bool {
+            (left.share, left.origin) < (right.share, right.origin)
+        }
     }
 
     /// Lines that `next` looks at. A line that may not leave has a request under way, or shares its origin
@@ -48,32 +55,41 @@ struct OriginQueue<Request> {
     /// origin.
     private static var looksMax: Int { 64 }
 
-    let allMax: Int
-    let perOriginMax: Int
-    let waitingMax: Int
+    public let allMax: Int
+    public let perOriginMax: Int
+    public let waitingMax: Int
+    /// How long a request may wait.
+    public let waitMax: TimeSpan
     /// When origins without requests last answered, for as many origins.
     private var answered: [String: MonotonicTime] = [:]
     private static var answeredMax: Int { 1024 }
     private static var answeredFor: TimeSpan { .seconds(60) }
+    private var late: [Request] = []
     private var lines: [Key: Line] = [:]
     private var shares: [UInt64: Share] = [:]
     private var origins: [String: Origin] = [:]
     private var turns = FIFO<UInt64>()
-    private(set) var running = 0
-    private(set) var waiting = 0
+    public private(set) var running = 0
+    public private(set) var waiting = 0
     /// Whether `next` may find something: there are lines that were not looked at since the last change.
-    private(set) var isReady = false
+    public private(set) var isReady = false
     /// Looks since the last change that found nothing.
     private var fruitless = 0
+    #if DEBUG
+        public var planted: PlantedInScheduling = []
+    #endif
 
-    init(allMax: Int, perOriginMax: Int, waitingMax: Int) {
+    public init(allMax: Int, perOriginMax: Int, waitingMax: Int, waitMax: TimeSpan) {
         self.allMax = allMax
         self.perOriginMax = perOriginMax
         self.waitingMax = waitingMax
+        self.waitMax = waitMax
     }
 
     /// False where too many requests wait; then the request is not taken.
-    mutating func add(_ request: Request, of share: UInt64, to origin: String, now: MonotonicTime) -> Bool {
+    public mutating func add(
+        _ request: Request, of share: UInt64, to origin: String, now: MonotonicTime
+    ) -> Bool {
         guard waiting < waitingMax else { return false }
         waiting += 1
         let line = line(Key(share: share, origin: origin), now)
@@ -97,16 +113,16 @@ struct OriginQueue<Request> {
 
     /// The next request that may leave. `nil` says nothing of requests behind the lines that were looked at:
     /// the next call goes on with these.
-    mutating func next() -> (request: Request, key: Key)? {
+    public mutating func next(now: MonotonicTime) -> (request: Request, key: Key)? {
         var looks = 0
         var passed = 0
         let count = turns.count
         while passed < count, running < allMax, looks < Self.looksMax, let number = turns.popFirst() {
             passed += 1
             guard let share = shares[number] else { continue }
-            let found = next(of: share, &looks)
+            let found = next(of: share, now, &looks)
             share.isInTurns = !share.turns.isEmpty
-            if share.isInTurns { turns.append(number) }
+            if share.isInTurns { giveTurn(to: number, hasSent: found != nil) }
             if let found {
                 fruitless = 0
                 return found
@@ -117,18 +133,34 @@ struct OriginQueue<Request> {
         return nil
     }
 
-    private mutating func next(of share: Share, _ looks: inout Int) -> (request: Request, key: Key)? {
+    private mutating func giveTurn(to share: UInt64, hasSent: Bool) {
+        #if DEBUG
+            if hasSent, planted.contains(.keepTurns) {
+                var others = turns
+                turns = FIFO()
+                turns.append(share)
+                while let other = others.popFirst() { turns.append(other) }
+                return
+            }
+        #endif
+        turns.append(share)
+    }
+
+    private mutating func next(
+        of share: Share, _ now: MonotonicTime, _ looks: inout Int
+    ) -> (request: Request, key: Key)? {
         looks += 1
-        let free = allMax - running - share.running
+        let free = placesLeft(to: share)
         guard free > 0 else { return nil }
         for _ in 0..<share.turns.count {
             guard looks < Self.looksMax, let line = share.turns.popFirst() else { return nil }
             looks += 1
+            dropLate(line, now)
             guard let origin = origins[line.key.origin], line.running < free,
-                origin.running < (origin.answeredAt == nil ? 1 : perOriginMax),
+                origin.running < bound(of: origin),
                 let first = line.waiting.popFirst()
             else {
-                share.turns.append(line)
+                if line.waiting.isEmpty { forget(line) } else { share.turns.append(line) }
                 continue
             }
             line.running += 1
@@ -143,9 +175,40 @@ struct OriginQueue<Request> {
         return nil
     }
 
+    private mutating func forget(_ line: Line) {
+        line.isInTurns = false
+        plan(line)
+    }
+
+    /// Takes out the first requests of a line that have waited for too long: after a sleep of the process
+    /// their turn comes before `expire`.
+    private mutating func dropLate(_ line: Line, _ now: MonotonicTime) {
+        let most = longestWait
+        while let first = line.waiting.first, now.since(first.since) > most {
+            _ = line.waiting.popFirst()
+            waiting -= 1
+            late.append(first.request)
+        }
+    }
+
+    /// How many requests of the project, and of an origin of the project, may be under way.
+    private func placesLeft(to share: Share) -> Int {
+        #if DEBUG
+            if planted.contains(.takeAllPlaces) { return allMax }
+        #endif
+        return allMax - running - share.running
+    }
+
+    private func bound(of origin: Origin) -> Int {
+        #if DEBUG
+            if planted.contains(.crowdOrigins) { return allMax }
+        #endif
+        return origin.answeredAt == nil ? 1 : perOriginMax
+    }
+
     /// A request that `next` gave is done. `isAnswered`: whether the origin answered; `nil` where the request
     /// did not leave.
-    mutating func ended(_ key: Key, isAnswered: Bool?, now: MonotonicTime) {
+    public mutating func ended(_ key: Key, isAnswered: Bool?, now: MonotonicTime) {
         guard let line = lines[key], let share = shares[key.share], let origin = origins[key.origin] else {
             return
         }
@@ -177,19 +240,37 @@ struct OriginQueue<Request> {
         answered.removeValue(forKey: origin).flatMap { now.since($0) < Self.answeredFor ? $0 : nil }
     }
 
-    /// Takes out the requests that have waited since before `moment`.
-    mutating func expire(before moment: MonotonicTime) -> [Request] {
-        take { $0.since < moment }
+    /// Takes out the requests that have waited for too long.
+    public mutating func expire(now: MonotonicTime) -> [Request] {
+        let most = longestWait
+        return takeLate() + take { now.since($0.since) > most }
+    }
+
+    /// The requests that were too late when their turn came.
+    public mutating func takeLate() -> [Request] {
+        guard !late.isEmpty else { return [] }
+        var taken: [Request] = []
+        swap(&taken, &late)
+        return taken
+    }
+
+    private var longestWait: TimeSpan {
+        #if DEBUG
+            if planted.contains(.waitForever) { return .max }
+        #endif
+        return waitMax
     }
 
     /// Takes out all requests that wait.
-    mutating func takeAll() -> [Request] { take { _ in true } }
+    public mutating func takeAll() -> [Request] { takeLate() + take { _ in true } }
 
     private mutating func take(
         while isTaken: ((request: Request, since: MonotonicTime)) -> Bool
     ) -> [Request] {
         var taken: [Request] = []
-        for line in lines.values {
+        // The order of a dictionary changes from run to run.
+        for key in lines.keys.sorted() {
+            guard let line = lines[key] else { continue }
             while let first = line.waiting.first, isTaken(first) {
                 _ = line.waiting.popFirst()
                 taken.append(first.request)
@@ -206,11 +287,14 @@ struct OriginQueue<Request> {
                 plan(line)
             }
         }
-        // A project without lines is forgotten, and must not stand in the turns when it comes again.
+        // A project with nothing to send may be forgotten, and must not stand in the turns when it comes
+        // again.
         var formerTurns = turns
         turns = FIFO()
         while let number = formerTurns.popFirst() {
-            if shares[number] != nil { turns.append(number) }
+            guard let share = shares[number] else { continue }
+            share.isInTurns = !share.turns.isEmpty
+            if share.isInTurns { turns.append(number) }
         }
         return taken
     }

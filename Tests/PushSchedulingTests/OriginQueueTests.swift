@@ -1,7 +1,7 @@
 import Model
 import Testing
 
-@testable import PushClient
+@testable import PushScheduling
 
 /// Expects the result of a mutating call; `#expect` itself takes no mutating calls.
 private func check(_ answer: Bool, _ location: SourceLocation = #_sourceLocation) {
@@ -18,12 +18,12 @@ struct OriginQueueTests {
     /// The requests that may leave now.
     private func leaving(_ queue: inout OriginQueue<Int>) -> [Int] {
         var found: [Int] = []
-        while let next = queue.next() { found.append(next.request) }
+        while let next = queue.next(now: now) { found.append(next.request) }
         return found
     }
 
     private func queue(all: Int = 100, perOrigin: Int = 10, waiting: Int = 1_000) -> OriginQueue<Int> {
-        OriginQueue(allMax: all, perOriginMax: perOrigin, waitingMax: waiting)
+        OriginQueue(allMax: all, perOriginMax: perOrigin, waitingMax: waiting, waitMax: .seconds(30))
     }
 
     private func add(_ numbers: ClosedRange<Int>, to key: Key, _ queue: inout OriginQueue<Int>) {
@@ -96,7 +96,7 @@ struct OriginQueueTests {
             }
         }
         var taken: [Int: Int] = [:]
-        while let next = queue.next() { taken[next.request, default: 0] += 1 }
+        while let next = queue.next(now: now) { taken[next.request, default: 0] += 1 }
         #expect(Set(taken.keys) == Set(1...count))
         let least = taken.values.min() ?? 0
         let most = taken.values.max() ?? 0
@@ -111,11 +111,11 @@ struct OriginQueueTests {
     func behindBlocked(count: Int) {
         var queue = queue(all: 100, perOrigin: 1, waiting: 5_000)
         for share in 1...count { add(share...share, to: Key(share: UInt64(share), origin: "hung"), &queue) }
-        check(queue.next()?.request == 1)
-        while queue.isReady { check(queue.next() == nil) }
+        check(queue.next(now: now)?.request == 1)
+        while queue.isReady { check(queue.next(now: now) == nil) }
         add(9_999...9_999, to: Key(share: 9_999, origin: "well"), &queue)
         var found: Int?
-        while queue.isReady, found == nil { found = queue.next()?.request }
+        while queue.isReady, found == nil { found = queue.next(now: now)?.request }
         #expect(found == 9_999)
     }
 
@@ -146,7 +146,7 @@ struct OriginQueueTests {
             } else if let key = underWay.popLast() {
                 queue.ended(key, isAnswered: random.next(upperBound: UInt64(3)) > 0, now: now)
             }
-            while let next = queue.next() {
+            while let next = queue.next(now: now) {
                 underWay.append(next.key)
                 waiting -= 1
             }
@@ -157,7 +157,7 @@ struct OriginQueueTests {
         }
         while let key = underWay.popLast() {
             queue.ended(key, isAnswered: true, now: now)
-            while let next = queue.next() { underWay.append(next.key) }
+            while let next = queue.next(now: now) { underWay.append(next.key) }
         }
         #expect((queue.running, queue.waiting) == (0, 0))
     }
@@ -165,17 +165,51 @@ struct OriginQueueTests {
     @Test("are refused past their bound, and leave in order when some have expired")
     func bounds() {
         var queue = queue(waiting: 4)
-        let later = MonotonicTime(nanoseconds: 2_000)
+        let later = now.advanced(by: .seconds(1))
+        let late = now.advanced(by: .seconds(31))
         check(queue.add(1, of: 1, to: "a", now: now))
         check(queue.add(2, of: 1, to: "b", now: now))
         check(queue.add(3, of: 1, to: "a", now: later))
         check(queue.add(4, of: 2, to: "c", now: later))
         check(!queue.add(5, of: 2, to: "d", now: later))
-        check(Set(queue.expire(before: later)) == [1, 2])
+        check(queue.expire(now: later) == [])
+        check(queue.expire(now: late) == [1, 2])
         #expect(queue.waiting == 2)
         #expect(queue.isReady)
         check(leaving(&queue) == [3, 4])
-        check(queue.expire(before: later) == [])
+        check(queue.expire(now: late) == [])
+    }
+
+    @Test("of a project have one turn of two after others of the project have waited for too long")
+    func oneTurn() {
+        var queue = queue(all: 1)
+        add(1...2, to: a, &queue)
+        check(leaving(&queue) == [1])
+        let late = now.advanced(by: .seconds(31))
+        check(queue.expire(now: late) == [2])
+        check(queue.next(now: late) == nil)
+        queue.ended(a, isAnswered: true, now: late)
+        let other = Key(share: 2, origin: "c")
+        for number in 3...4 { check(queue.add(number, of: a.share, to: a.origin, now: late)) }
+        for number in 5...6 { check(queue.add(number, of: other.share, to: other.origin, now: late)) }
+        var found: [Int] = []
+        while let next = queue.next(now: late) {
+            found.append(next.request)
+            queue.ended(next.key, isAnswered: true, now: late)
+        }
+        #expect(found == [3, 5, 4, 6])
+    }
+
+    @Test("do not leave after a sleep in which they have become too old, and those behind them do")
+    func late() {
+        var queue = queue(perOrigin: 3)
+        add(1...2, to: a, &queue)
+        let woken = now.advanced(by: .seconds(31))
+        check(queue.add(3, of: a.share, to: a.origin, now: woken))
+        var found: [Int] = []
+        while let next = queue.next(now: woken) { found.append(next.request) }
+        #expect((found, queue.takeLate()) == ([3], [1, 2]))
+        #expect((queue.running, queue.waiting) == (1, 0))
     }
 
     @Test("are all taken out at the end")
@@ -193,47 +227,5 @@ struct OriginQueueTests {
         #expect((queue.running, queue.waiting) == (0, 0))
         check(queue.add(1, of: 1, to: "1", now: now))
         check(leaving(&queue) == [1])
-    }
-}
-
-@Suite("An answer's header block")
-struct AnswerHeadTests {
-    private func head(_ lines: [String], bytesMax: Int = 1_000) -> AnswerHead {
-        var head = AnswerHead(bytesMax: bytesMax)
-        for line in lines { Array(line.utf8).withUnsafeBytes { head.read($0) } }
-        return head
-    }
-
-    @Test("gives lower-case names, values without blanks around them, and the final status")
-    func wellFormed() {
-        let head = head([
-            "HTTP/1.1 100 Continue\r\n", "X: 1\r\n", "\r\n", "HTTP/2 201 \r\n", "TTL:\t 60 \r\n",
-            "Empty:\r\n",
-            "\r\n", "Trailer: x\r\n", "\r\n",
-        ])
-        #expect(head.status == 201)
-        #expect(head.fields.map(\.name) == ["ttl", "empty"])
-        #expect(head.fields.map(\.value) == ["60", ""])
-    }
-
-    @Test("has no status when it is malformed or unfinished", arguments: 0..<8)
-    func malformed(row: Int) {
-        let blocks: [[String]] = [
-            [], ["\r\n"], ["HTTP/1.1 201 Created\r\n", "A: b\r\n"], ["HTTP/1.1\r\n", "\r\n"],
-            ["HTTP/1.1 2x1 A\r\n", "\r\n"], ["HTTP/1.1 20 A\r\n", "\r\n"], ["HTTP/1.1 2010 A\r\n", "\r\n"],
-            ["HTTP/1.1 103 Early\r\n", "\r\n"],
-        ]
-        #expect(head(blocks[row]).status == nil)
-    }
-
-    @Test("leaves out lines that are no fields, and fields past its bound")
-    func bounded() {
-        let head = head(
-            [
-                "HTTP/1.1 404 Not Found\r\n", ": no name\r\n", "no colon\r\n", "A: \u{FFFD}\r\n",
-                "B: " + String(repeating: "b", count: 90) + "\r\n", "C: c\r\n", "\r\n",
-            ], bytesMax: 50)
-        #expect(head.status == 404)
-        #expect(head.fields.map(\.name) == ["a"])
     }
 }

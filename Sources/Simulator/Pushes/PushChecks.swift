@@ -1,0 +1,189 @@
+import Model
+import NodeCore
+import Partitions
+
+/// What partitions' machines promise about messages for push services (rules: pushes-read-the-log,
+/// gone-by-generation, push-services-are-spared).
+final class PushChecks {
+    /// A message for a device, in one machine of a partition.
+    private struct Handed: Hashable {
+        var machine: ObjectIdentifier
+        var device: Int
+        var message: UInt64
+    }
+    /// An address as the device told it once: a device may tell the same address again.
+    private struct Told: Hashable {
+        var machine: ObjectIdentifier
+        var address: PushAddress
+        var generation: UInt64
+    }
+    private struct Asked: Hashable {
+        var told: Told
+        var message: UInt64
+    }
+
+    private unowned let world: ClusterSimulation
+    /// Messages of which a machine has heard that the service has them, and addresses that are gone.
+    private var known: Set<Handed> = []
+    private var knownGone: Set<Told> = []
+    /// When a machine may push a message again that its service asked to send later, by the clock of the
+    /// machine's process.
+    private var askedFor: [Asked: MonotonicTime] = [:]
+    /// Machines are kept so that no two have the same identifier.
+    private var machines: [Partition] = []
+
+    init(_ world: ClusterSimulation) { self.world = world }
+
+    /// A partition's machine hands a message to its loop's sender.
+    func handed(_ job: PushJob, by machine: Partition, of process: SimulatedProcess) {
+        guard let address = PushAddress(job.transport) else {
+            return world.violate("pushes", "an address that no device told: \(job.transport)")
+        }
+        let message = world.number(ofBody: job.event)
+        world.debug(
+            "device \(address.device) is to be pushed \(message) at address \(address.number) by partition"
+                + " \(machine.id.rawValue), push \(job.number)")
+        if !machines.contains(where: { $0 === machine }) { machines.append(machine) }
+        let handed = Handed(machine: ObjectIdentifier(machine), device: address.device, message: message)
+        if known.contains(handed) {
+            world.violate("G2", "device \(address.device) is pushed message \(message) again")
+        }
+        let told = Told(
+            machine: ObjectIdentifier(machine), address: address, generation: job.generation)
+        if knownGone.contains(told) {
+            world.violate("pushes", "device \(address.device) is pushed at an address that is gone")
+        }
+        if let time = askedFor[Asked(told: told, message: message)], process.monotonic < time {
+            world.violate(
+                "pauses",
+                "device \(address.device) is pushed message \(message)"
+                    + " \(time.since(process.monotonic).milliseconds) ms before the service asked for it")
+        }
+        checkAcknowledged(message, address.device, before: world.now)
+    }
+
+    /// What a device has acknowledged must not be pushed (G2).
+    private func checkAcknowledged(_ message: UInt64, _ device: Int, before time: MonotonicTime) {
+        let delivery = world.history.deliveries.last { $0.device == device && $0.message == message }
+        guard let position = delivery?.position else { return }
+        let isAcknowledged = world.history.acknowledgements.contains {
+            $0.device == device && $0.position >= position && $0.at < time
+        }
+        if isAcknowledged {
+            world.violate("G2", "device \(device) is pushed message \(message), which it has acknowledged")
+        }
+    }
+
+    /// The sender has answered a partition's machine.
+    func told(_ report: PushReport, of job: PushJob, to machine: Partition, of process: SimulatedProcess) {
+        guard let address = PushAddress(job.transport) else { return }
+        world.debug("partition \(machine.id.rawValue) hears of push \(job.number): \(report.result)")
+        let message = world.number(ofBody: job.event)
+        let told = Told(machine: ObjectIdentifier(machine), address: address, generation: job.generation)
+        switch report.result {
+        case .done:
+            known.insert(Handed(machine: told.machine, device: address.device, message: message))
+        case .gone:
+            knownGone.insert(told)
+            // What waits for the device is pushed from the beginning where it tells another address.
+            if job.transport.keepsMessages { known = known.filter { $0.device != address.device } }
+        case .later, .closed: break
+        }
+        if let asked = report.outcome?.asksFor(atMost: world.options.pushes.askedMax) {
+            askedFor[Asked(told: told, message: message)] = process.monotonic + asked
+        }
+    }
+
+    /// A message leaves a node.
+    func leaves(_ request: PushRequest, of process: SimulatedProcess) {
+        guard let address = PushAddress(request.job.transport) else { return }
+        // A message may wait in the sender and in the client, and its device may acknowledge the message
+        // meanwhile. A clock that stood still shows neither that time nor the end of the lease.
+        let waited = PushBounds().waitMax + world.options.pushClient.waitMax + .seconds(1)
+        let stood = process.stoodStill(since: world.now.rewound(by: waited))
+        checkAcknowledged(
+            world.number(ofBody: request.job.event), address.device,
+            before: world.now.rewound(by: waited + stood))
+    }
+}
+
+extension PushOutcome {
+    /// For how long the service asks to wait, as far as the sender must believe it; `nil` where it asks for
+    /// nothing.
+    func asksFor(atMost most: TimeSpan) -> TimeSpan? {
+        switch self {
+        case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?):
+            min(.seconds(UInt64(clamping: seconds)), most)
+        default: nil
+        }
+    }
+}
+
+/// What a loop's sender promises about push services that fail (rule: push-services-are-spared). Kept beside
+/// the sender, from what it sends and hears.
+struct SenderChecks {
+    private struct Origin {
+        var underWay = 0
+        /// Answers in a row that the service is not well.
+        var failures = 0
+        /// Whether there were answers between that may count as failures or not.
+        var isVague = false
+        var closedUntil: MonotonicTime?
+        /// The project's quota at the service is used up until then.
+        var spentUntil: MonotonicTime?
+    }
+
+    private let bounds: PushBounds
+    private var origins: [PushOrigin: Origin] = [:]
+
+    init(_ bounds: PushBounds) { self.bounds = bounds }
+
+    /// The sender sends a message. Returns what breaks a promise.
+    mutating func sends(_ job: PushJob, now: MonotonicTime) -> Violation? {
+        let name = job.origin
+        var origin = origins[name] ?? Origin()
+        defer {
+            origin.underWay += 1
+            origins[name] = origin
+        }
+        func broken(_ guarantee: String, _ sentence: String) -> Violation {
+            let service = "\(name.kind) service \(String(decoding: name.name, as: UTF8.self))"
+            return Violation(
+                guarantee: guarantee, description: "project \(name.project) sends to \(service) \(sentence)")
+        }
+        if let until = origin.spentUntil, now < until {
+            return broken("pauses", "\(until.since(now).milliseconds) ms before its quota is there again")
+        }
+        if let until = origin.closedUntil, !origin.isVague {
+            if now < until {
+                return broken("circuits", "\(until.since(now).milliseconds) ms before its pause is over")
+            }
+            if origin.underWay > 0 { return broken("circuits", "more than one message to see how it is") }
+        }
+        return origin.underWay >= bounds.atOnce
+            ? broken("places", "while \(origin.underWay) messages are on their way") : nil
+    }
+
+    mutating func hears(_ outcome: PushOutcome, from name: PushOrigin, now: MonotonicTime) {
+        guard var origin = origins[name] else { return }
+        defer { origins[name] = origin }
+        origin.underWay -= 1
+        let asked = outcome.asksFor(atMost: bounds.pauseMax) ?? .zero
+        switch outcome {
+        case .accepted, .gone:
+            if let until = origin.spentUntil, now < until { return }
+            let underWay = origin.underWay
+            origin = Origin()
+            origin.underWay = underWay
+        case .transient:
+            origin.failures += 1
+            guard origin.failures >= bounds.failuresMax else { return }
+            let next =
+                origin.closedUntil.flatMap { now < $0 ? $0 : nil } ?? now.advanced(by: bounds.pauseMin)
+            origin.closedUntil = max(next, now.advanced(by: asked))
+        case .overQuota: origin.spentUntil = max(origin.spentUntil ?? now, now.advanced(by: asked))
+        case .credentials, .throttled: origin.isVague = true
+        case .refusedContent, .unsent, .expired: break
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import Model
+
+/// The push services of a simulated cluster. They answer anything: late, twice, or not at all.
+final class SimulatedPushServices {
+    /// What one of the services does with each request for a while.
+    enum Mood: Hashable {
+        case well
+        /// Answers come late, some after the client has given up.
+        case slow
+        /// Nobody can connect.
+        case unreachable
+        /// Requests are swallowed.
+        case silent
+        /// All requests get 503, or 429, with or without `Retry-After`.
+        case overloaded(status: Int, retryAfter: Int?)
+    }
+    /// An answer as the client for push services reads it.
+    struct Answer: Hashable {
+        var status: Int
+        var retryAfter: Int?
+        var body = ""
+    }
+    enum Reply: Hashable {
+        case answer(Answer)
+        /// No connection, or one that broke.
+        case failed
+        case nothing
+    }
+
+    private unowned let world: ClusterSimulation
+    /// Addresses of which a service has said that they are gone.
+    private var gone: Set<PushAddress> = []
+    private var moods: [String: (mood: Mood, until: MonotonicTime)] = [:]
+
+    init(_ world: ClusterSimulation) { self.world = world }
+
+    /// Whether a service has said of one of these addresses of the device: gone.
+    func hasGone(_ numbers: ClosedRange<Int>, of device: Int) -> Bool {
+        gone.contains { $0.device == device && numbers.contains($0.number) }
+    }
+    func isGone(_ address: PushAddress) -> Bool { gone.contains(address) }
+
+    /// A request for a device leaves a node, and comes to the service `name` a moment later, whatever becomes
+    /// of the node. The node gets the answer where its process still runs.
+    func take(
+        _ request: PushRequest, at name: String, from process: SimulatedProcess,
+        _ replied: @escaping (Reply) -> Void
+    ) {
+        world.after(.milliseconds(1) + world.roll(.milliseconds(30)), .network) { [self] in
+            let (reply, delay) = reply(to: request, at: name)
+            guard reply != .nothing else { return world.count("pushes unanswered") }
+            let way = TimeSpan.milliseconds(1) + world.roll(.milliseconds(30)) + delay
+            world.after(way, .network, process: process) { replied(reply) }
+            if world.chance(20) {
+                world.after(way * 2, .network, process: process) { replied(reply) }
+            }
+        }
+    }
+
+    private func reply(to request: PushRequest, at name: String) -> (Reply, TimeSpan) {
+        var delay = world.chance(50) ? world.roll(.seconds(8)) : .zero
+        switch mood(of: name) {
+        case .well: break
+        case .slow: delay = world.roll(world.options.pushClient.answerMax * 2)
+        case .unreachable: return (.failed, .zero)
+        case .silent: return (.nothing, .zero)
+        case .overloaded(let status, let seconds):
+            world.count("pushes to overloaded services")
+            return (.answer(Answer(status: status, retryAfter: seconds)), delay)
+        }
+        let answer = answer(to: request)
+        return (isWell || !world.chance(10) ? .answer(answer) : .nothing, delay)
+    }
+
+    private var isWell: Bool { world.isHealing }
+
+    private func mood(of name: String) -> Mood {
+        guard !isWell, world.options.pushMoodsPerMille > 0 else { return .well }
+        if let known = moods[name], world.now < known.until { return known.mood }
+        let until = world.now + .milliseconds(500) + world.roll(.seconds(6))
+        var mood = Mood.well
+        if world.chance(world.options.pushMoodsPerMille) {
+            let seconds = world.roll(2) == 0 ? Int(world.roll(6)) : nil
+            switch world.roll(6) {
+            case 0: mood = .slow
+            case 1: mood = .unreachable
+            case 2: mood = .silent
+            case 3: mood = .overloaded(status: 429, retryAfter: seconds)
+            default: mood = .overloaded(status: 503, retryAfter: seconds)
+            }
+        }
+        moods[name] = (mood, until)
+        world.debug("push service \(name) is \(mood) for a while")
+        return mood
+    }
+
+    private func answer(to request: PushRequest) -> Answer {
+        guard let address = PushAddress(request.job.transport) else { return Answer(status: 400) }
+        if gone.contains(address) { return goneAnswer(request) }
+        if !isWell, world.chance(world.options.pushGonePerMille) {
+            gone.insert(address)
+            world.count("addresses gone")
+            return goneAnswer(request)
+        }
+        if !isWell, world.chance(world.options.pushFailPerMille) {
+            world.count("pushes failed")
+            let seconds = world.roll(3) == 0 ? Int(world.roll(4)) : nil
+            switch world.roll(4) {
+            case 0: return Answer(status: 429, retryAfter: seconds)
+            case 1: return Answer(status: 403, body: "{\"reason\":\"InvalidProviderToken\"}")
+            default: return Answer(status: 503, retryAfter: seconds)
+            }
+        }
+        let message = world.number(ofBody: request.job.event)
+        world.note(message << 8 ^ UInt64(address.device) ^ 0x50_0000)
+        world.count("pushes accepted")
+        if request.job.isMomentary { world.count("attempts of now or never") }
+        world.history.pushes.append(
+            .init(device: address.device, message: message, position: 0, at: world.now))
+        return Answer(status: request.job.transport.kind == .web ? 201 : 200)
+    }
+
+    private func goneAnswer(_ request: PushRequest) -> Answer {
+        switch request.job.transport.kind {
+        case .web: Answer(status: 410)
+        case .apns: Answer(status: 410, body: "{\"reason\":\"Unregistered\"}")
+        case .fcm: Answer(status: 404, body: "{\"error\":{\"details\":[{\"errorCode\":\"UNREGISTERED\"}]}}")
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Model
+import NodeCore
+import Partitions
+import PushScheduling
+import Testing
+
+@testable import Simulator
+
+/// Nodes with the machines of their clients for push services, and services that do anything.
+@Suite("A simulated cluster with push services")
+struct PushSimulationTests {
+    /// All devices have addresses, services have moods, and the bounds on the way there are small.
+    static func options(_ seed: UInt64) -> ClusterSimulation.Options {
+        var options = ClusterSimulation.Options(seed: seed)
+        var random = SeededGenerator(seed: seed ^ 0x9005)
+        func draw(_ from: UInt64, _ to: UInt64) -> Int { Int(from + random.next(upperBound: to - from + 1)) }
+        options.projectCount = draw(1, 3)
+        (options.pushedPerMille, options.pushFailPerMille, options.pushGonePerMille) = (900, 100, 20)
+        options.pushMoodsPerMille = UInt64(draw(100, 600))
+        options.webPushCount = draw(1, 3)
+        options.pushClient.allMax = draw(1, 8)
+        options.pushClient.perOriginMax = draw(1, 4)
+        options.pushes.atOnce = draw(1, 6)
+        options.pushes.waitingMax = draw(1, 6)
+        options.pushes.failuresMax = draw(2, 5)
+        options.partition.pushesAtOnce = draw(1, 8)
+        options.pauseMax = .milliseconds(400)
+        options.poisons = false
+        return options
+    }
+
+    @Test("keeps every promise, with nothing planted", arguments: UInt64(1)...12)
+    func promises(seed: UInt64) {
+        let simulation = ClusterSimulation(PushSimulationTests.options(seed))
+        let violations = simulation.run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(simulation.counts["pushes accepted", default: 0] > 0)
+    }
+
+    /// Expects that a checker of some seed sees the break of a promise.
+    private func expect(
+        _ guarantee: String, _ bug: String, plant: (inout ClusterSimulation.Options) -> Void
+    ) {
+        for seed in UInt64(1)...60 {
+            var options = PushSimulationTests.options(seed)
+            plant(&options)
+            options.stopsAtViolation = true
+            if ClusterSimulation(options).run().violations.contains(where: { $0.guarantee == guarantee }) {
+                return
+            }
+        }
+        Issue.record("no seed of 60 shows planted bug \(bug)")
+    }
+
+    @Test(
+        "sees each bug that is planted in the queue of the client for push services",
+        arguments: [
+            (PlantedInScheduling.crowdOrigins, "places"), (.takeAllPlaces, "turns"), (.keepTurns, "turns"),
+            (.waitForever, "places"),
+        ])
+    func plantedInQueue(bug: PlantedInScheduling, guarantee: String) {
+        expect(guarantee, "\(bug.rawValue) in the client's queue") { $0.plantedInScheduling = bug }
+    }
+
+    @Test(
+        "sees each bug that is planted in the sender of a loop",
+        arguments: [
+            (PlantedInNode.callFailing, "circuits"), (.forgetRetryAfter, "pauses"), (.crowdOrigins, "places"),
+        ])
+    func plantedInSender(bug: PlantedInNode, guarantee: String) {
+        expect(guarantee, "\(bug.rawValue) in the sender") { $0.planted = bug }
+    }
+}
