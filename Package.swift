@@ -280,8 +280,8 @@ let tests: [Target] = [
     .tests(
         of: "Simulator",
         with: [
-            "Model", "Bytes", "Journal", "Membership", "Ownership", "Quotas", "Placement", "Partitions",
-            "Routing", "PushScheduling", "NodeCore", "StoryTelling",
+            "Model", "PushMessages", "Bytes", "Journal", "Membership", "Ownership", "Quotas", "Placement",
+            "Partitions", "Routing", "PushScheduling", "NodeCore", "StoryTelling",
         ], exclude: ["ClusterStories"]),
     .tests(of: "TidecastMessaging"),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),

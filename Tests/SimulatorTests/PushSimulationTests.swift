@@ -1,6 +1,7 @@
 import Model
 import NodeCore
 import Partitions
+import PushMessages
 import PushScheduling
 import Testing
 
@@ -24,6 +25,8 @@ struct PushSimulationTests {
         options.pushes.waitingMax = draw(1, 6)
         options.pushes.failuresMax = draw(2, 5)
         options.partition.pushesAtOnce = draw(1, 8)
+        options.accessTokenSeconds = UInt64(draw(2, 8))
+        options.tokensRefusedPerMille = UInt64(draw(0, 200))
         options.pauseMax = .milliseconds(400)
         options.poisons = false
         return options
@@ -60,6 +63,13 @@ struct PushSimulationTests {
         ])
     func plantedInQueue(bug: PlantedInScheduling, guarantee: String) {
         expect(guarantee, "\(bug.rawValue) in the client's queue") { $0.plantedInScheduling = bug }
+    }
+
+    @Test(
+        "sees each bug that is planted in the machine of access tokens",
+        arguments: [PlantedInTokens.useRefused, .useEnded, .fetchForEach, .forgetPauses])
+    func plantedInTokens(bug: PlantedInTokens) {
+        expect("tokens", "\(bug.rawValue) of tokens") { $0.plantedInTokens = bug }
     }
 
     @Test(

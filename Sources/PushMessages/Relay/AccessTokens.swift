@@ -52,11 +52,15 @@ public struct AccessTokens: Sendable {
     /// Tickets in the order in which they came.
     public internal(set) var waiting: [UInt64] = []
 
+    #if DEBUG
+        public var planted: PlantedInTokens = []
+    #endif
+
     public init(_ bounds: Bounds = Bounds()) { self.bounds = bounds }
 
     /// A message wants a token.
     public mutating func want(_ ticket: UInt64, now: MonotonicTime, into effects: inout [Effect]) {
-        if let token, now < token.end {
+        if let token, now < end(of: token) {
             if token.renewAt <= now, mayFetch(now) { begin(now, &effects) }
             return effects.append(.use(ticket: ticket, token: token.text))
         }
@@ -72,7 +76,7 @@ public struct AccessTokens: Sendable {
                 let reason = "FCM refuses an access token that has just been fetched"
                 return effects.append(.giveUp(ticket: ticket, .credentials(reason)))
             }
-            self.token = nil
+            forgetToken()
         }
         want(ticket, now: now, into: &effects)
     }
@@ -105,7 +109,24 @@ public struct AccessTokens: Sendable {
         }
     }
 
+    private func end(of token: Token) -> MonotonicTime {
+        #if DEBUG
+            if planted.contains(.useEnded) { return .max }
+        #endif
+        return token.end
+    }
+
+    private mutating func forgetToken() {
+        #if DEBUG
+            if planted.contains(.useRefused) { return }
+        #endif
+        token = nil
+    }
+
     private func mayFetch(_ now: MonotonicTime) -> Bool {
+        #if DEBUG
+            if planted.contains(.fetchForEach) { return true }
+        #endif
         if let fetch { return now.since(fetch.since) >= bounds.answerMax }
         return paused.map { $0.until <= now } ?? true
     }
@@ -137,6 +158,9 @@ public struct AccessTokens: Sendable {
         let wanted = UInt64(clamping: max(0, asked ?? 0))
         let other = wanted >= bounds.pauseMax.seconds ? bounds.pauseMax : .seconds(wanted)
         paused = (now.advanced(by: max(own, other)), outcome)
+        #if DEBUG
+            if planted.contains(.forgetPauses) { paused = nil }
+        #endif
         let tickets = waiting
         waiting = []
         effects += tickets.map { .giveUp(ticket: $0, outcome) }

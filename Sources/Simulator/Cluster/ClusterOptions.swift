@@ -4,6 +4,7 @@ import Model
 import NodeCore
 import Ownership
 import Partitions
+import PushMessages
 import PushScheduling
 import Quotas
 import Routing
@@ -51,6 +52,11 @@ extension ClusterSimulation {
         public var pushGonePerMille: UInt64 = 0
         public var pushes = PushBounds()
         public var pushClient = PushClientBounds()
+        /// A node's access tokens for FCM, and how many seconds they live.
+        public var accessTokens = AccessTokens.Bounds()
+        public var accessTokenSeconds: UInt64 = 3600
+        /// Of 1,000 requests for an access token, after how many its host refuses the account for a while.
+        public var tokensRefusedPerMille: UInt64 = 0
         /// Services of Web Push.
         public var webPushCount = 3
         /// Of 1,000 times that a push service changes its mood, in how many it is not well.
@@ -120,6 +126,7 @@ extension ClusterSimulation {
             public var planted: PlantedInNode = []
             public var plantedInCluster: PlantedInCluster = []
             public var plantedInScheduling: PlantedInScheduling = []
+            public var plantedInTokens: PlantedInTokens = []
         #endif
 
         public init(seed: UInt64) {
@@ -138,6 +145,11 @@ extension ClusterSimulation {
             pushes.throttledMin = .seconds(2)
             pushes.credentialsPause = .seconds(3)
             pushes.answerMax = .seconds(15)
+            accessTokens.endMargin = 1
+            accessTokens.answerMax = .seconds(9)
+            accessTokens.pauseMax = .seconds(4)
+            accessTokens.refusedPause = .seconds(3)
+            accessTokens.freshFor = .milliseconds(500)
         }
 
         /// Draws small bounds of partitions and a short pause of clients, so that runs reach all bounds.

@@ -157,7 +157,7 @@ final class SimulatedLoop {
         case .send(let bytes, let processID):
             world.keepSpecimen(bytes)
             core.sent(to: processID, isTaken: world.network.send(bytes, from: self, to: processID))
-        case .push(let request): process.pushClient.submit(request, fromLoop: number)
+        case .push(let request): process.pushes.send(request, fromLoop: number)
         case .open(let id, let next): process.connections(of: id).journal.open(id, next: next)
         case .close(let id): process.connections(of: id).journal.close(id)
         case .append(let rows): process.submit(rows)

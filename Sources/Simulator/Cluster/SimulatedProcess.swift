@@ -42,7 +42,7 @@ final class SimulatedProcess {
     private(set) lazy var databaseConnections = world.databases.map { SimulatedConnections(self, $0) }
 
     private(set) var loops: [SimulatedLoop] = []
-    private(set) lazy var pushClient = SimulatedPushClient(self)
+    private(set) lazy var pushes = SimulatedPushes(self)
     /// Clients' connections that wait for an answer, with what to call when the process ends.
     var calls: [UInt64: () -> Void] = [:]
 

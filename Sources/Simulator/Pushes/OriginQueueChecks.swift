@@ -5,10 +5,9 @@ import PushScheduling
 /// push-services-are-spared): bounds for all and for each origin, places for other projects, and turns. Kept
 /// beside the queue, from what goes in and comes out.
 struct OriginQueueChecks {
-    typealias Key = OriginQueue<PushRequest>.Key
+    typealias Key = OriginQueue<SimulatedRequest>.Key
     private struct Waiting {
-        var loop: Int
-        var number: UInt64
+        var id: UInt64
         var since: MonotonicTime
         /// How many requests had left before this one came.
         var departures: UInt64
@@ -37,7 +36,7 @@ struct OriginQueueChecks {
     }
     private var runningInAll: Int { running.values.reduce(0, +) }
 
-    mutating func added(_ request: PushRequest, to key: Key, now: MonotonicTime) {
+    mutating func added(_ request: SimulatedRequest, to key: Key, now: MonotonicTime) {
         let isIdle = !waiting.contains { $0.key.origin == key.origin && !$0.value.isEmpty }
         if isIdle, let origin = origins[key.origin], origin.running == 0, let answered = origin.answeredAt,
             now.since(answered) >= OriginQueueChecks.answeredFor
@@ -45,16 +44,15 @@ struct OriginQueueChecks {
             origins[key.origin]?.answeredAt = nil
         }
         waiting[key, default: []].append(
-            Waiting(
-                loop: request.loop, number: request.number, since: request.since, departures: departures))
+            Waiting(id: request.id, since: request.since, departures: departures))
     }
 
     /// The request leaves no more.
-    mutating func expired(_ request: PushRequest, _ key: Key) { _ = remove(request, key) }
+    mutating func expired(_ request: SimulatedRequest, _ key: Key) { _ = remove(request, key) }
 
     /// Takes a request out of its line, with the requests that waited before it.
-    private mutating func remove(_ request: PushRequest, _ key: Key) -> (Waiting, before: [Waiting])? {
-        let place = waiting[key]?.firstIndex { $0.loop == request.loop && $0.number == request.number }
+    private mutating func remove(_ request: SimulatedRequest, _ key: Key) -> (Waiting, before: [Waiting])? {
+        let place = waiting[key]?.firstIndex { $0.id == request.id }
         guard let place, let found = waiting[key]?.remove(at: place) else { return nil }
         return (found, Array(waiting[key]?[..<place] ?? []))
     }
@@ -66,7 +64,7 @@ struct OriginQueueChecks {
     }
 
     /// A request leaves. Returns the promises that this breaks.
-    mutating func left(_ request: PushRequest, to key: Key, now: MonotonicTime) -> [Violation] {
+    mutating func left(_ request: SimulatedRequest, to key: Key, now: MonotonicTime) -> [Violation] {
         var found: [Violation] = []
         func broken(_ guarantee: String, _ sentence: String) {
             found.append(Violation(guarantee: guarantee, description: sentence))

@@ -95,11 +95,12 @@ final class PushChecks {
     }
 
     /// A message leaves a node.
-    func leaves(_ request: PushRequest, of process: SimulatedProcess) {
+    func leaves(_ request: PushRequest, of process: SimulatedProcess, waitMax: TimeSpan) {
         guard let address = PushAddress(request.job.transport) else { return }
-        // A message may wait in the sender and in the client, and its device may acknowledge the message
-        // meanwhile. A clock that stood still shows neither that time nor the end of the lease.
-        let waited = PushBounds().waitMax + world.options.pushClient.waitMax + .seconds(1)
+        // A message may wait in the sender, for a token and in the client, and its device may acknowledge the
+        // message meanwhile. A clock that stood still shows neither that time nor the end of the lease.
+        let inClient = process.monotonic.since(request.since)
+        let waited = PushBounds().waitMax + max(inClient, waitMax) + .seconds(1)
         let stood = process.stoodStill(since: world.now.rewound(by: waited))
         checkAcknowledged(
             world.number(ofBody: request.job.event), address.device,

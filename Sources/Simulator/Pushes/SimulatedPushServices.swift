@@ -20,6 +20,13 @@ final class SimulatedPushServices {
         var retryAfter: Int?
         var body = ""
     }
+    /// What a request wants.
+    enum Asked {
+        /// A message, with an access token where it is for FCM.
+        case message(PushRequest, token: String?)
+        /// An access token for FCM.
+        case token(ProjectNumber)
+    }
     enum Reply: Hashable {
         case answer(Answer)
         /// No connection, or one that broke.
@@ -30,6 +37,7 @@ final class SimulatedPushServices {
     private unowned let world: ClusterSimulation
     /// Addresses of which a service has said that they are gone.
     private var gone: Set<PushAddress> = []
+    private lazy var authority = SimulatedTokenHost(world)
     private var moods: [String: (mood: Mood, until: MonotonicTime)] = [:]
 
     init(_ world: ClusterSimulation) { self.world = world }
@@ -40,10 +48,10 @@ final class SimulatedPushServices {
     }
     func isGone(_ address: PushAddress) -> Bool { gone.contains(address) }
 
-    /// A request for a device leaves a node, and comes to the service `name` a moment later, whatever becomes
+    /// A request leaves a node, and comes to the service `name` a moment later, whatever becomes
     /// of the node. The node gets the answer where its process still runs.
     func take(
-        _ request: PushRequest, at name: String, from process: SimulatedProcess,
+        _ request: Asked, at name: String, from process: SimulatedProcess,
         _ replied: @escaping (Reply) -> Void
     ) {
         world.after(.milliseconds(1) + world.roll(.milliseconds(30)), .network) { [self] in
@@ -57,7 +65,7 @@ final class SimulatedPushServices {
         }
     }
 
-    private func reply(to request: PushRequest, at name: String) -> (Reply, TimeSpan) {
+    private func reply(to request: Asked, at name: String) -> (Reply, TimeSpan) {
         var delay = world.chance(50) ? world.roll(.seconds(8)) : .zero
         switch mood(of: name) {
         case .well: break
@@ -92,6 +100,17 @@ final class SimulatedPushServices {
         moods[name] = (mood, until)
         world.debug("push service \(name) is \(mood) for a while")
         return mood
+    }
+
+    private func answer(to request: Asked) -> Answer {
+        switch request {
+        case .token(let project): return authority.token(for: project, isWell: isWell)
+        case .message(let message, let token):
+            if let token, !authority.takes(token, of: message.job.project, isWell: isWell) {
+                return Answer(status: 401, body: "{\"error\":{\"status\":\"UNAUTHENTICATED\"}}")
+            }
+            return answer(to: message)
+        }
     }
 
     private func answer(to request: PushRequest) -> Answer {

@@ -31,11 +31,15 @@ extension SwarmDraw {
         bound("listed-at-once", partition.listedAtOnce) { $0.partition.listedAtOnce = $1 }
         bound("push-attempts", partition.pushAttemptsMax) { $0.partition.pushAttemptsMax = $1 }
         bound("origin-failures", pushes.failuresMax) { $0.pushes.failuresMax = $1 }
+        let plain = Options(seed: seed)
         let client = PushClientBounds()
         bound("client-requests", client.allMax) { $0.pushClient.allMax = $1 }
         bound("client-origin", client.perOriginMax) { $0.pushClient.perOriginMax = $1 }
         bound("client-waiting", client.waitingMax) { $0.pushClient.waitingMax = $1 }
         add("web-services", 3, value: even(1, 4)) { $0.webPushCount = Int($1) }
+        bound("tokens-waiting", plain.accessTokens.waitingMax) { $0.accessTokens.waitingMax = $1 }
+        add("token-seconds", 3600, value: roll(2) == 0 ? even(2, 12) : 3600) { $0.accessTokenSeconds = $1 }
+        add("tokens-refused", 0, value: roll(2) == 0 ? even(1, 300) : 0) { $0.tokensRefusedPerMille = $1 }
         add("push-moods", 0, value: roll(2) == 0 ? even(50, 800) : 0) { $0.pushMoodsPerMille = $1 }
     }
 }

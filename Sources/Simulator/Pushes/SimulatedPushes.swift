@@ -1,0 +1,97 @@
+import Model
+import NodeCore
+import Partitions
+import PushMessages
+import PushScheduling
+
+/// A message of a loop's sender, on its way to a push service.
+struct PushRequest {
+    /// The loop, and its sender's number.
+    var loop: Int
+    var number: UInt64
+    var job: PushJob
+    /// When the loop handed the message over, by the process's clock.
+    var since: MonotonicTime
+}
+
+/// What a simulated process has between its loops' senders and its clients for push services, in the place of
+/// `PushDispatch` and `APNsDispatch`.
+final class SimulatedPushes {
+    private unowned let process: SimulatedProcess
+    private unowned let world: ClusterSimulation
+    private let client: SimulatedHTTPClient
+    private var relays: [ProjectNumber: SimulatedRelay] = [:]
+
+    init(_ process: SimulatedProcess) {
+        self.process = process
+        world = process.world
+        client = SimulatedHTTPClient(process)
+    }
+
+    /// A loop's sender sends a message.
+    func send(_ send: PushSend, fromLoop number: Int) {
+        let message = PushRequest(
+            loop: number, number: send.number, job: send.job, since: process.monotonic)
+        switch message.job.transport.kind {
+        case .web: push(message, to: String(decoding: message.job.transport.origin, as: UTF8.self))
+        case .apns: push(message, to: "apple.example")
+        case .fcm: relay(of: message.job.project).send(message)
+        }
+    }
+
+    private func relay(of project: ProjectNumber) -> SimulatedRelay {
+        if let known = relays[project] { return known }
+        let relay = SimulatedRelay(process, client, of: project) { [weak self] in self?.tell($0, of: $1) }
+        relays[project] = relay
+        return relay
+    }
+
+    private func push(_ message: PushRequest, to origin: String) {
+        client.submit(
+            SimulatedRequest(
+                key: .init(share: UInt64(message.job.project.rawValue), origin: origin),
+                asked: .message(message, token: nil), since: process.monotonic,
+                hindrance: { [unowned process] in process.hindrance },
+                done: { [weak self] result in
+                    guard let self else { return }
+                    switch result {
+                    case .answered(let answer): tell(outcome(answer, of: message, at: origin), of: message)
+                    case .failed: tell(.transient(retryAfterSeconds: nil), of: message)
+                    case .unsent(let why): tell(.unsent(why), of: message)
+                    }
+                }))
+    }
+
+    private func outcome(
+        _ answer: SimulatedPushServices.Answer, of message: PushRequest, at host: String
+    ) -> PushOutcome {
+        let (body, wall) = (Array(answer.body.utf8), process.clock.wall)
+        let retryAfter = answer.retryAfter.map(String.init)
+        guard message.job.transport.kind == .apns else {
+            return WebPushAnswer.outcome(
+                status: answer.status, host: host, retryAfter: retryAfter, body: body, now: wall)
+        }
+        return APNsAnswer.verdict(
+            status: answer.status, body: body, retryAfter: retryAfter, registered: message.job.registered,
+            now: wall
+        ).outcome
+    }
+
+    /// Tells the loop. The answer comes twice now and then, and is lost now and then.
+    private func tell(_ outcome: PushOutcome, of message: PushRequest) {
+        if !world.isHealing, world.chance(5) { return world.count("pushes unanswered") }
+        let answer = { [unowned process] in
+            process.loops[message.loop].post(.pushed(message.number, outcome))
+        }
+        world.after(.microseconds(100), .network, process: process, body: answer)
+        if world.chance(20) { world.after(.milliseconds(20), .network, process: process, body: answer) }
+    }
+}
+
+extension SimulatedProcess {
+    /// Why a message must not leave any more: as in the shells, another node may own the partition, and may
+    /// have pushed the message.
+    var hindrance: String? {
+        monotonic < authority ? nil : "another node may own the device's partition"
+    }
+}
