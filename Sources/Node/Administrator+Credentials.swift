@@ -171,9 +171,9 @@ extension Administrator {
         _ key: ServiceAccountKey, _ credential: Credential, project: Project, tokenURI: String,
         draft: inout CatalogDraft, now: WallTime
     ) throws -> ServiceAccountFile {
-        guard let file = ServiceAccountFile.make(project: project, tokenURI: tokenURI, key: key) else {
-            throw EngineError.ioFailure("libcrypto gives no random bytes")
-        }
+        let file = ServiceAccountFile.make(
+            project: project, tokenURI: tokenURI, key: key,
+            keyID: try Catalog.random(ServiceAccountFile.keyIDCount))
         try draft.add(file, tokenURI, credential: credential, now: now)
         draft.detail = Credential.id(of: file.keyID)
         return file

@@ -24,8 +24,8 @@ import Testing
         var writes = CatalogWrites()
         let project = Project(id: "shop", number: ProjectNumber(5))
         let key = try #require(ServiceAccountKey.make())
-        let account = try #require(
-            ServiceAccountFile.make(project: project, tokenURI: "https://x/token", key: key))
+        let account = ServiceAccountFile.make(
+            project: project, tokenURI: "https://x/token", key: key, keyID: [UInt8](repeating: 5, count: 20))
         Catalog.put(project, ["sends": 9], to: &writes)
         Catalog.put(account, project.number, tokenURI: "https://x/token", to: &writes)
         Catalog.put(keyHash: "a", .device, project.number, to: &writes)

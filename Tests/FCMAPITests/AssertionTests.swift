@@ -12,9 +12,10 @@ struct AssertionTests {
     private static let scope = "https://www.googleapis.com/auth/cloud-platform https://x/y"
 
     /// One account for all rows: making a key takes a while.
-    private static let file = ServiceAccountKey.make().flatMap {
+    private static let file = ServiceAccountKey.make().map {
         ServiceAccountFile.make(
-            project: Project(id: "shop", number: ProjectNumber(5)), tokenURI: uri, key: $0)
+            project: Project(id: "shop", number: ProjectNumber(5)), tokenURI: uri, key: $0,
+            keyID: [UInt8](repeating: 5, count: 20))
     }
 
     private func good() -> [String: Any] {

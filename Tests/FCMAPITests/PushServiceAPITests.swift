@@ -174,10 +174,10 @@ private enum TestPEM {
 
     private func account(_ changed: [String: String?] = [:]) throws -> String {
         let made = try #require(ServiceAccountKey.make())
-        let file = try #require(
-            ServiceAccountFile.make(
-                project: Project(id: "theirs", number: ProjectNumber(9)),
-                tokenURI: "https://oauth2.googleapis.com/token", key: made))
+        let file = ServiceAccountFile.make(
+            project: Project(id: "theirs", number: ProjectNumber(9)),
+            tokenURI: "https://oauth2.googleapis.com/token", key: made,
+            keyID: [UInt8](repeating: 9, count: 20))
         var members = object(Array(file.json.utf8)).compactMapValues { $0 as? String }
         for (name, value) in changed { members[name] = value }
         return "{" + members.map { "\(quoted($0.key)):\(quoted($0.value))" }.joined(separator: ",") + "}"

@@ -286,7 +286,8 @@ struct TokenTests {
         let harness = APIHarness()
         let uri = "https://oauth2.googleapis.com/token"
         let key = try #require(ServiceAccountKey.make())
-        let file = try #require(ServiceAccountFile.make(project: harness.project, tokenURI: uri, key: key))
+        let file = ServiceAccountFile.make(
+            project: harness.project, tokenURI: uri, key: key, keyID: [UInt8](repeating: 7, count: 20))
         harness.api.directory.accounts[file.keyID] = .init(
             project: harness.project.number, email: file.email, publicKey: file.publicKey)
         // AssertionTests and the SDK's tests have good signatures. Here the API refuses every assertion.

@@ -123,6 +123,9 @@ import Testing
             #expect(RulesTests.lines(.randomness, path, good) == [])
         }
         #expect(RulesTests.lines(.randomness, "Sources/Node/A.swift", bad) == [])
+        let drawn = "RAND_bytes(&salt, 16)\nlet key = try P256Key.generate()\n"
+        #expect(RulesTests.lines(.randomness, "Sources/PushMessages/A.swift", drawn).sorted() == [1, 2])
+        #expect(RulesTests.lines(.randomness, "Sources/Node/A.swift", drawn) == [])
     }
 
     @Test("files, lines and functions have a length")

@@ -100,9 +100,9 @@ import Testing
 
     private func pem() throws -> String {
         let made = try #require(ServiceAccountKey.make())
-        let file = try #require(
-            ServiceAccountFile.make(
-                project: Project(id: "theirs", number: ProjectNumber(9)), tokenURI: "", key: made))
+        let file = ServiceAccountFile.make(
+            project: Project(id: "theirs", number: ProjectNumber(9)), tokenURI: "", key: made,
+            keyID: [UInt8](repeating: 9, count: 20))
         let start = try #require(file.json.range(of: "-----BEGIN"))
         let end = try #require(file.json.range(of: "END PRIVATE KEY-----"))
         return file.json[start.lowerBound..<end.upperBound].replacing("\\n", with: "\n") + "\n"

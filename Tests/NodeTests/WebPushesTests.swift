@@ -85,6 +85,17 @@ import Testing
         #expect(throws: LostOwnership.self) { _ = try made.prepare() }
     }
 
+    @Test("has a fresh key and salt each time that it is prepared")
+    func fresh() throws {
+        let made = try request(try world())
+        var seen: Set<[UInt8]> = []
+        for _ in 0..<100 {
+            let body = try made.prepare().body
+            #expect(seen.insert(Array(body[..<16])).inserted)
+            #expect(seen.insert(Array(body[21..<86])).inserted)
+        }
+    }
+
     @Test("does not leave after the message's end")
     func time() throws {
         let late = try request(try world(), endsAfter: 60_000, since: .seconds(61))

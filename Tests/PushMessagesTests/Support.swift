@@ -105,3 +105,14 @@ func otherCurve() -> OpaquePointer? {
     else { return nil }
     return key
 }
+
+extension WebPushEncryption {
+    /// Encrypts under a new key, and a salt that follows from the key.
+    static func encrypt(
+        _ plaintext: [UInt8], to receiver: WebPushKeys, padTo: Int = 0
+    ) throws -> [UInt8] {
+        let key = try P256Key.generate()
+        let salt = Array(key.publicBytes[1...saltCount])
+        return try encrypt(plaintext, to: receiver, padTo: padTo, key: key, salt: salt)
+    }
+}

@@ -48,13 +48,14 @@ public struct ServiceAccountFile: Sendable {
     /// The whole file, with the private key in PKCS #8.
     public var json: String
 
-    /// `nil` where libcrypto fails.
+    /// The bytes of a key's id.
+    public static let keyIDCount = 20
+
+    /// `keyID`: 20 random bytes.
     public static func make(
-        project: Project, tokenURI: String, key: ServiceAccountKey
-    ) -> ServiceAccountFile? {
-        var random = [UInt8](repeating: 0, count: 20)
-        guard RAND_bytes(&random, Int32(random.count)) == 1 else { return nil }
-        let keyID = Hex.text(random)
+        project: Project, tokenURI: String, key: ServiceAccountKey, keyID: [UInt8]
+    ) -> ServiceAccountFile {
+        let keyID = Hex.text(keyID)
         let email = "tidecast@\(project.id).iam.gserviceaccount.com"
         var out = JSONWriter(capacity: 4096)
         out.beginObject()

@@ -1,3 +1,4 @@
+import Catalog
 import FCMAPI
 import Model
 import NodeCore
@@ -49,7 +50,9 @@ struct WebPushes {
                     let fields = message.fields(
                         to: endpoint, authorization: token,
                         ttlSeconds: min(left.secondsNow, message.ttlSeconds))
-                    let body = try WebPushEncryption.encrypt(message.payload, to: keys)
+                    let body = try WebPushEncryption.encrypt(
+                        message.payload, to: keys, key: try P256Key.generate(),
+                        salt: try Catalog.random(WebPushEncryption.saltCount))
                     return (fields.map { ($0.name, $0.value) }, body)
                 })
             return (made, endpoint.host)

@@ -1,30 +1,20 @@
-import COpenSSL
-
 /// Encrypts the body of a Web Push message: RFC 8291 with the coding `aes128gcm` of RFC 8188, one record.
 public enum WebPushEncryption {
     /// Each service takes bodies of 4096 bytes (RFC 8030 §7.2); header, delimiter and tag take 103 of these
     /// (RFC 8291 §4).
     public static let plaintextBytesMax = 3993
-    static let saltCount = 16
+    public static let saltCount = 16
     static let tagCount = 16
     static let recordSize: UInt32 = 4096
     static let headerCount = saltCount + 4 + 1 + P256Key.publicCount
 
-    /// Encrypts under a fresh key and salt. Returns the body, `plaintext.count` + 103 bytes and the padding.
+    /// Returns the body, `plaintext.count` + 103 bytes and the padding. `key` and `salt` (16 random bytes)
+    /// must be fresh: with one pair of them, two texts would share key and nonce.
     ///
     /// `padTo`: the padding fills the plaintext to a multiple of so many bytes, at most to 3993 bytes, so
     /// that a push service sees less of a message's length. 0 adds none. Throws `.tooLong` above 3993 bytes.
     public static func encrypt(
-        _ plaintext: [UInt8], to receiver: WebPushKeys, padTo: Int = 0
-    ) throws(PushCryptoError) -> [UInt8] {
-        var salt = [UInt8](repeating: 0, count: saltCount)
-        guard RAND_bytes(&salt, Int32(salt.count)) == 1 else { throw .library("make a salt") }
-        return try encrypt(plaintext, to: receiver, padTo: padTo, key: try P256Key.generate(), salt: salt)
-    }
-
-    /// `key` and `salt` (16 bytes) must be fresh: with one pair of them, two texts would share key and nonce.
-    static func encrypt(
-        _ plaintext: [UInt8], to receiver: WebPushKeys, padTo: Int, key: P256Key, salt: [UInt8]
+        _ plaintext: [UInt8], to receiver: WebPushKeys, padTo: Int = 0, key: P256Key, salt: [UInt8]
     ) throws(PushCryptoError) -> [UInt8] {
         guard plaintext.count <= plaintextBytesMax else {
             throw .tooLong(bytes: plaintext.count, limit: plaintextBytesMax)
