@@ -11,6 +11,9 @@ public enum PushOutcome: Hashable, Sendable {
     /// The server's own key is wrong, expired or not the subscription's. The message waits, the address
     /// stays, and somebody must look. The text is for an operator.
     case credentials(String)
+    /// The project has no settings for the service, or the operator has switched the service off. The message
+    /// waits, the address stays. The text is for an operator.
+    case unset(String)
     /// Too much was sent. The message waits for so long, or for as long as the sender finds right.
     case throttled(retryAfterSeconds: Int?)
     /// The project has sent too much: nothing of the project goes to the service for so long, or for as long
@@ -32,7 +35,7 @@ extension PushOutcome {
         case .accepted: "accepted"
         case .gone: "gone"
         case .refusedContent: "refused"
-        case .credentials: "credentials"
+        case .credentials, .unset: "credentials"
         case .throttled, .overQuota: "throttled"
         case .transient: "failed"
         case .unsent: "unsent"
@@ -43,7 +46,8 @@ extension PushOutcome {
     /// What the service or the node said, for an operator.
     public var reason: String? {
         switch self {
-        case .refusedContent(let reason), .credentials(let reason), .unsent(let reason): reason
+        case .refusedContent(let reason), .credentials(let reason), .unset(let reason), .unsent(let reason):
+            reason
         case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?):
             "try again in \(seconds) s"
         case .expired: PushOutcome.timeIsOver

@@ -170,6 +170,8 @@ public enum Refusal: Error, Hashable, Sendable {
     case wrongCredential
     /// The device has the most topics that it may have. `TOO_MANY_TOPICS`.
     case tooManyTopics
+    /// Only push services reach the device, and these refuse the project's key. 401 `THIRD_PARTY_AUTH_ERROR`.
+    case pushKeyRefused
     /// Past a quota. 429 `RESOURCE_EXHAUSTED`.
     case quota(QuotaRefusal)
     /// Not done, or done without an answer in time; safe to repeat. 503 `UNAVAILABLE`.

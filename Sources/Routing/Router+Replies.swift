@@ -104,6 +104,7 @@ extension Router {
         case .tooManyFanouts(let limit):
             .quota(QuotaRefusal(kind: .fanouts, limit: UInt64(limit), retryDelay: .seconds(1)))
         case .indicesUsedUp: .unavailable("the partition takes no new devices")
+        case .pushKeyRefused: .pushKeyRefused
         case .unavailable(let reason): .unavailable(reason)
         case .unknown: .deadlineExceeded
         case .moved, .handedOver: .unavailable("the partition is being moved")
@@ -280,7 +281,7 @@ extension PartitionRefusal {
     /// An owner may accept the same request a moment later.
     fileprivate var isOfNow: Bool {
         switch self {
-        case .unavailable, .tooManyFanouts: true
+        case .unavailable, .tooManyFanouts, .pushKeyRefused: true
         default: false
         }
     }

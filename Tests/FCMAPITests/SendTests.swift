@@ -183,6 +183,7 @@ struct SendTests {
             (.invalidToken, 400, "INVALID_ARGUMENT", "INVALID_ARGUMENT"),
             (.senderMismatch, 403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"),
             (.wrongCredential, 403, "PERMISSION_DENIED", nil),
+            (.pushKeyRefused, 401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"),
             (.quota(quota), 429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED"),
             (.unavailable("x"), 503, "UNAVAILABLE", "UNAVAILABLE"),
             (.deadlineExceeded, 504, "DEADLINE_EXCEEDED", nil),

@@ -31,6 +31,34 @@ struct LoopPushTests {
         #expect(known(harness) == [ProjectNumber(1): PushServices(), ProjectNumber(2): other])
     }
 
+    @Test("which services refuse a project's key: those that are there, and those that begin later")
+    func refusedKeys() {
+        let harness = LoopHarness { $0.pushes.failuresMax = 1 }
+        harness.serve()
+        let transport = Transport(kind: .fcm, address: FCMAddress(token: "t").packed)
+        func refuse() {
+            let job = PushJob(
+                number: 1, project: LoopHarness.project, device: DeviceIndex(1), transport: transport,
+                registered: WallTime(milliseconds: 0), generation: 1, event: [],
+                expires: WallTime(milliseconds: 1), tries: 0)
+            harness.core.push(job, of: LoopHarness.partition)
+            harness.turn()
+        }
+        func keys() -> [PushOrigin: MonotonicTime]? {
+            harness.core.partitions[LoopHarness.partition]?.refusedKeys
+        }
+        refuse()
+        harness.turn(.pushed(1, .credentials("no")))
+        let until = harness.host.monotonic.advanced(by: .seconds(60))
+        let expected = [PushOrigin(LoopHarness.project, transport): until]
+        #expect(keys() == expected)
+        harness.turn(.order(.drop(LoopHarness.partition)))
+        harness.serve()
+        #expect(keys() == expected)
+        harness.turn(.pushesChanged([LoopHarness.project: PushServices()]))
+        #expect(keys() == [:])
+    }
+
     @Test("nothing where nobody tells the loop")
     func untold() {
         let harness = LoopHarness()

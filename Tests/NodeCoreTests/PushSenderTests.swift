@@ -14,6 +14,8 @@ struct PushSenderTests {
         /// Sent and not answered: number, and the job's number.
         var sent: [(number: UInt64, job: UInt64)] = []
         var reports: [UInt64: PushReport.Result] = [:]
+        /// What the sender said of refused keys.
+        var refusals: [(origin: PushOrigin, until: MonotonicTime?)] = []
         private var lastJob: UInt64 = 0
 
         init(_ change: (inout PushBounds) -> Void = { _ in }) {
@@ -62,6 +64,7 @@ struct PushSenderTests {
                 case .send(let request): sent.append((request.number, request.job.number))
                 case .report(_, let report): reports[report.number] = report.result
                 case .noted: break
+                case .keyRefused(let origin, let until): refusals.append((origin, until))
                 }
             }
             if let broken = sender.brokenInvariant { Issue.record("\(broken)") }

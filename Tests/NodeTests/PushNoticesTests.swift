@@ -48,7 +48,8 @@ import Testing
     @Test("raises no alarm for a service that the project does not use")
     func noSettings() {
         for kind in Transport.Kind.allCases {
-            notices.noSettings(ProjectNumber(5), for: kind, because: "off")
+            let ticket = PushTicket(loop: 0, number: 1, kind: kind, project: ProjectNumber(5), host: "h")
+            notices.tell(.unset("off"), ticket)
             #expect(alarms(kind).isEmpty)
         }
     }

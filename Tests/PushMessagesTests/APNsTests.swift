@@ -61,7 +61,7 @@ struct APNsTests {
         case .accepted: .accepted
         case .gone: .gone
         case .refusedContent: .refused
-        case .credentials: .credentials
+        case .credentials, .unset: .credentials
         case .throttled, .overQuota: .throttled
         case .transient, .unsent, .expired: .transient
         }

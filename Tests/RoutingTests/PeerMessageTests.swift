@@ -49,6 +49,7 @@ import Testing
                 .refused(.tooManyTopics), .refused(.tooManyFanouts(limit: 9)), .refused(.moved),
                 .refused(.handedOver),
             ]),
+            .refused(.pushKeyRefused),
             .subscriptions([(topic: topic, since: Day(3))]),
             .registered(index: DeviceIndex(3), nonce: 4, secret: 5), .full(holding: Int(9)), .done,
             .members(UInt64(12)),

@@ -150,7 +150,9 @@ struct RouterTests {
 
     @Test(
         "does not take one owner's word that a send was not done when another was asked as well",
-        arguments: [.unavailable("the journal was lost"), .tooManyFanouts(limit: 8)] as [PartitionRefusal])
+        arguments: [
+            .unavailable("the journal was lost"), .tooManyFanouts(limit: 8), .pushKeyRefused,
+        ] as [PartitionRefusal])
     func askedTwice(refusal: PartitionRefusal) {
         let harness = RouterHarness(isClustered: true)
         harness.submit(harness.send(.topic(news)), ticket: 1)

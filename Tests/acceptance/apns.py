@@ -3,7 +3,7 @@ import re
 import secrets
 import time
 
-from system.apple import APP, OTHER_APP, OTHER_TEAM, TEAM, Apple, Phone, all_got
+from system.apple import APP, OTHER_APP, OTHER_TEAM, TEAM, THIRD_APP, Apple, Phone, all_got
 from system.checks import check, wait
 from system.node import making
 from system.shop import Project
@@ -119,6 +119,28 @@ def refused_key(shop, apple, phones):
     check(True, "messages that a refused key holds go as soon as there is another")
 
 
+def told(shop, apple):
+    """While Apple refuses the key of an app, a backend that sends to one phone hears so."""
+    apple.give(shop, "KEY0000004", TEAM, THIRD_APP)
+    known = apple.keys.pop("KEY0000004")
+    phones = [Phone(shop, apple.service, THIRD_APP) for _ in range(6)]
+    shop.subscribe([phone.token for phone in phones], "third")
+    held = [shop.publish("third", data={"held": "1"})]
+    wait(lambda: shop.send(token=phones[0].token, data={"n": "1"})[0] == 401, "a send that is refused")
+    error = shop.send(token=phones[5].token, data={"n": "2"})[1]
+    codes = [detail["errorCode"] for detail in error["details"]]
+    check(error["status"] == "UNAUTHENTICATED" and codes == ["THIRD_PARTY_AUTH_ERROR"],
+          "a send to one phone is answered THIRD_PARTY_AUTH_ERROR")
+    held.append(shop.publish("third", data={"held": "2"}))
+    apple.keys["KEY0000004"] = known
+    for name in held:
+        wait(lambda name=name: all_got(phones, name), "what was held, after the next try", 240)
+    phones[0].wait_for(phones[0].send(data={"n": "3"}))
+    check(all(message.get("n") in (None, "1", "3") for phone in phones
+              for _, _, message, _ in phone.device.accepted),
+          "sends to topics were held; with a good key sends to phones are taken, and what was refused is not")
+
+
 def another_team(shop, apple, phones):
     """Two apps of two teams have connections of their own."""
     others = [Phone(shop, apple.service, OTHER_APP) for _ in range(5)]
@@ -191,10 +213,11 @@ def everything(shop, apple):
     troubles(phones[5:8])
     refused_key(shop, apple, phones[:20])
     others = another_team(shop, apple, phones[:20])
+    told(shop, apple)
     killed(shop, phones[:10] + others)
     throttled(phones[20], phones[21])
     tokens = {what["fields"]["authorization"] for what in service.seen if what.get("status") == 200}
-    keys = 4  # The second team's, the first team's two, and the one of the server's second life.
+    keys = 5  # The second team's, the first team's three, and the one of the server's second life.
     check(len(tokens) <= 2 * keys, f"{len(tokens)} tokens for all messages, one for each key and 40 minutes")
     check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
     check(not service.advice, f"and the client followed Apple's advice: {service.advice[:3]}")

@@ -10,7 +10,8 @@ from system.checks import wait
 from system.ports import free_port
 from system.process import make_certificates
 
-APP, OTHER_APP, TEAM, OTHER_TEAM = "org.example.app", "org.example.other", "TEAM000001", "TEAM000002"
+APP, OTHER_APP, THIRD_APP = "org.example.app", "org.example.other", "org.example.third"
+TEAM, OTHER_TEAM = "TEAM000001", "TEAM000002"
 
 
 class Phone:

@@ -47,10 +47,7 @@ struct Fault: Hashable, Sendable {
             case .internalError:
                 APIError(
                     status: .internalError, message: "Internal error encountered.", fcmCode: rawValue)
-            case .thirdPartyAuthError:
-                APIError(
-                    status: .unauthenticated, message: "Auth error from APNS or Web Push Service",
-                    fcmCode: rawValue)
+            case .thirdPartyAuthError: APIError(.pushKeyRefused, project: "", field: "message.token")
             case .unauthenticated: .unauthenticated
             case .permissionDenied: .permissionDenied
             case .deadlineExceeded: APIError(.deadlineExceeded, project: "", field: "message.token")

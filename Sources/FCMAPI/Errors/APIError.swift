@@ -134,6 +134,10 @@ public struct APIError: Error, Sendable {
                 status: .invalidArgument,
                 message: "The device has too many topics, or the project too many names of topics.",
                 fcmCode: "TOO_MANY_TOPICS")
+        case .pushKeyRefused:
+            self.init(
+                status: .unauthenticated, message: "Auth error from APNS or Web Push Service",
+                fcmCode: "THIRD_PARTY_AUTH_ERROR")
         case .quota(let refusal):
             self.init(
                 status: .resourceExhausted, message: QuotaTexts(refusal.kind).message,

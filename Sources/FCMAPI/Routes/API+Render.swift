@@ -102,7 +102,7 @@ extension API {
         switch refusal {
         case .unregistered: "INVALID_SENDER"
         case .invalidToken, .senderMismatch: "INVALID_PARAMETERS"
-        case .wrongCredential: "AUTHENTICATION_FAILED"
+        case .wrongCredential, .pushKeyRefused: "AUTHENTICATION_FAILED"
         case .tooManyTopics: "TOO_MANY_TOPICS"
         case .quota: "QUOTA_EXCEEDED"
         case .unavailable, .deadlineExceeded: "SERVICE_NOT_AVAILABLE"
@@ -117,6 +117,7 @@ extension API {
         case .wrongCredential: "PERMISSION_DENIED"
         case .tooManyTopics: "TOO_MANY_TOPICS"
         case .quota: "RESOURCE_EXHAUSTED"
+        case .pushKeyRefused: "UNAUTHENTICATED"
         case .unavailable: "INTERNAL"
         case .deadlineExceeded: "DEADLINE_EXCEEDED"
         }

@@ -31,17 +31,11 @@ struct LastComposed<Message> {
 /// A message that no request can be made of, and what that means.
 struct PushRefusal: Error {
     var outcome: PushOutcome
-    /// Whether the project has no settings for the service at all.
-    var isUnset = false
     init(_ outcome: PushOutcome) { self.outcome = outcome }
 
     static let unknownAddress = PushRefusal(.unsent("an address that this build does not know"))
 
-    static func noSettings(_ reason: String) -> PushRefusal {
-        var refusal = PushRefusal(.credentials(reason))
-        refusal.isUnset = true
-        return refusal
-    }
+    static func noSettings(_ reason: String) -> PushRefusal { PushRefusal(.unset(reason)) }
 }
 
 /// Another node may own the partition, and may have pushed the message.
@@ -111,11 +105,7 @@ extension NodeLoop {
                         now: now, isOwner: isOwner))
             }
         } catch {
-            if error.isUnset, case .credentials(let reason) = error.outcome {
-                shared.pushes.notices.noSettings(request.job.project, for: kind, because: reason)
-            } else {
-                shared.pushes.notices.tell(error.outcome, ticket)
-            }
+            shared.pushes.notices.tell(error.outcome, ticket)
             enqueue(.pushed(request.number, error.outcome))
         }
     }

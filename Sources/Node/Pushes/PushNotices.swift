@@ -29,6 +29,7 @@ final class PushNotices: Sendable {
         let (kind, host) = (ticket.kind, ticket.host)
         if let alarm = outcome.alarm { counters.note(alarm, of: kind) }
         switch outcome {
+        case .unset(let reason): noSettings(ticket.project, for: kind, because: reason)
         case .credentials(let reason):
             warn("a push service refuses the project's key", of: kind, at: host, because: reason)
         case .refusedContent(let reason):
@@ -61,7 +62,7 @@ final class PushNotices: Sendable {
     /// A project's devices have addresses at a service for which the project has no settings. Their messages
     /// wait, so one line an hour is enough. No alarm: devices may register before the operator gives a key,
     /// and an operator who has switched a service off knows.
-    func noSettings(_ project: ProjectNumber, for kind: Transport.Kind, because reason: String) {
+    private func noSettings(_ project: ProjectNumber, for kind: Transport.Kind, because reason: String) {
         let (key, now) = (Missing(project: project, kind: kind), Clock.monotonic())
         let isNews = missing.withLock { missing in
             if let last = missing[key], now.since(last) < PushNotices.missingEvery { return false }

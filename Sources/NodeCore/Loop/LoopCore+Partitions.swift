@@ -265,6 +265,7 @@ extension LoopCore {
         servedSince[partition.id] = now.monotonic
         incarnations &+= 1
         partition.pushServices = pushServices
+        partition.refusedKeys = sender.refusedKeys
         partition.begin(now: believed(now), incarnation: incarnations, into: &partitionEffects)
         if options.isClustered {
             partition.forgetWindows(living: livingSessions)

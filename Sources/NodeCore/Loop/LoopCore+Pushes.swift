@@ -49,6 +49,11 @@ extension LoopCore {
             case .noted(let origin, let outcome):
                 observer?.hears(outcome, from: origin)
                 effects.append(.noted(.pushed(origin.kind, outcome)))
+            // Another loop judges by what its own messages come to.
+            case .keyRefused(let origin, let until):
+                for id in partitions.keys.sorted() {
+                    enqueue(.partition(id, .keyRefused(origin, until: until)))
+                }
             }
         }
         senderEffects.removeAll(keepingCapacity: true)

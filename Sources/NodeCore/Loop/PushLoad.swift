@@ -1,4 +1,5 @@
 import Model
+import Partitions
 
 /// What a loop's sender has for one push service at a moment.
 public struct PushLoad: Hashable, Sendable {
@@ -22,6 +23,11 @@ extension PushSender {
         }
         return loads
     }
+}
+
+extension PushSender {
+    /// The services that refuse a project's key, and until when each is left alone.
+    var refusedKeys: [PushOrigin: MonotonicTime] { origins.compactMapValues(\.keyRefusedUntil) }
 }
 
 extension LoopCore {

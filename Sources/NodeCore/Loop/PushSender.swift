@@ -65,6 +65,8 @@ struct PushSender {
         case send(PushSend)
         case report(PartitionID, PushReport)
         case noted(PushOrigin, PushOutcome)
+        /// The origin is left alone until then because it refuses the project's key; `nil`: not any more.
+        case keyRefused(PushOrigin, until: MonotonicTime?)
     }
     struct Waiting {
         var partition: PartitionID
@@ -85,6 +87,9 @@ struct PushSender {
         /// When the service last took a message.
         var provenAt: MonotonicTime?
         var pausedUntil: MonotonicTime?
+        /// Whether the pause began because the service refuses the project's key.
+        var refusesKey = false
+        var keyRefusedUntil: MonotonicTime? { refusesKey ? pausedUntil : nil }
         /// How long the last pause was.
         var pause = TimeSpan.zero
         /// Until when the project's quota at the service is used up. What was under way may still be taken.
@@ -145,7 +150,11 @@ struct PushSender {
         effects.append(.noted(known.origin, outcome))
         var state = origins[known.origin] ?? State()
         state.underWay -= 1
+        let refused = state.keyRefusedUntil
         judge(outcome, &state, now: now)
+        if state.keyRefusedUntil != refused {
+            effects.append(.keyRefused(known.origin, until: state.keyRefusedUntil))
+        }
         tell(outcome, of: known, &effects)
         if state.pausedUntil == nil {
             sendWaiting(to: known.origin, &state, now: now, &effects)
@@ -218,10 +227,12 @@ struct PushSender {
             state.pausedUntil = nil
             state.pause = .zero
             if case .accepted = outcome { state.provenAt = now }
-        case .credentials, .throttled:
+        case .credentials, .unset, .throttled:
             if let proven = state.provenAt, now.since(proven) < bounds.provenFor { return }
             guard case .throttled(let seconds) = outcome else {
-                return fail(&state, now: now, least: bounds.credentialsPause, asked: .zero)
+                let isKey = if case .credentials = outcome { true } else { false }
+                return fail(
+                    &state, now: now, least: bounds.credentialsPause, asked: .zero, refusesKey: isKey)
             }
             let asked = length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
@@ -239,7 +250,9 @@ struct PushSender {
         }
     }
 
-    private func fail(_ state: inout State, now: MonotonicTime, least: TimeSpan, asked: TimeSpan) {
+    private func fail(
+        _ state: inout State, now: MonotonicTime, least: TimeSpan, asked: TimeSpan, refusesKey: Bool = false
+    ) {
         state.failures += 1
         #if DEBUG
             if planted.contains(.callFailing) { return }
@@ -249,6 +262,7 @@ struct PushSender {
         if state.pausedUntil.map({ $0 <= now }) ?? true {
             state.pause = min(max(state.pause * 2, least), max(bounds.pauseMax, least))
             state.pausedUntil = now.advanced(by: state.pause)
+            state.refusesKey = refusesKey
         }
         state.pausedUntil = max(now.advanced(by: asked), state.pausedUntil ?? now)
     }
@@ -316,7 +330,7 @@ struct PushSender {
         switch outcome {
         case .accepted, .refusedContent: report(.done)
         case .gone: report(.gone)
-        case .credentials:
+        case .credentials, .unset:
             retry(first: bounds.credentialsPause, most: max(bounds.credentialsPause, bounds.pauseMax))
         case .throttled(let seconds):
             let first = seconds == nil ? bounds.throttledMin : bounds.retryMin(known.job.transport.kind)

@@ -152,6 +152,8 @@ public enum PartitionRefusal: Error, Hashable, Sendable {
     case tooManyFanouts(limit: Int)
     /// The partition has no index left for new devices.
     case indicesUsedUp
+    /// Only push services reach the device, and these refuse the project's key. Nothing was done.
+    case pushKeyRefused
     /// Not done; safe to repeat.
     case unavailable(String)
     /// The fate of a send is not known.
@@ -306,6 +308,8 @@ public enum PartitionEvent: Sendable {
     case pushed(PushReport)
     /// An operator has changed how these projects reach push services. They have these services now.
     case pushesChanged([ProjectNumber: PushServices])
+    /// The service refuses the project's key, and the loop leaves it alone until then; `nil`: not any more.
+    case keyRefused(PushOrigin, until: MonotonicTime?)
     /// The timer for this time has fired.
     case woke(MonotonicTime)
 }

@@ -45,6 +45,8 @@ public final class Partition {
     /// The push services of projects, as far as the loop knows: it tells before `begin` and with each change.
     /// `nil` where nobody tells.
     public var pushServices: [ProjectNumber: PushServices]?
+    /// Services that refuse a project's key, as the loop knows them, each until the loop asks it again.
+    public var refusedKeys: [PushOrigin: MonotonicTime] = [:]
     /// Whether messages may go to push services: false once the partition is being given up.
     public var mayPush = true
     var confirmations: [(token: UInt64, answer: Answer)] = []
@@ -216,6 +218,7 @@ public final class Partition {
         case .snapshotFailed(let token): onSnapshotFailed(token)
         case .pushed(let report): onPushed(report, &turn)
         case .pushesChanged(let changed): onPushesChanged(changed, &turn)
+        case .keyRefused(let origin, let until): onKeyRefused(origin, until: until, turn.now)
         case .woke(let at): onWoke(at, &turn)
         }
     }

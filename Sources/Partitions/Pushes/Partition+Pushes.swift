@@ -16,7 +16,7 @@ extension Partition {
     }
 
     /// Whether the device's project has a service for the address, as far as the partition knows.
-    private func mayServe(_ transport: Transport, of index: UInt32) -> Bool {
+    func mayServe(_ transport: Transport, of index: UInt32) -> Bool {
         guard let pushServices else { return true }
         guard let (page, place) = state.devices.find(index) else { return false }
         return pushServices[ProjectNumber(page.projects[place])]?.serves(transport) ?? false
@@ -45,6 +45,7 @@ extension Partition {
     /// An operator has changed how these projects reach push services.
     func onPushesChanged(_ changed: [ProjectNumber: PushServices], _ turn: inout Turn) {
         pushServices?.merge(changed) { $1 }
+        refusedKeys = refusedKeys.filter { changed[$0.key.project] == nil }
         func isMeant(_ index: UInt32) -> Bool {
             state.devices.find(index).map { changed[ProjectNumber($0.0.projects[$0.1])] != nil } ?? false
         }
@@ -276,11 +277,8 @@ extension Partition {
     /// Whether push services have said that each of the device's addresses is gone, and no stream has shown
     /// since that the device is there.
     func isUnreachable(_ index: UInt32, _ now: Instant) -> Bool {
-        guard let stored = state.transports[index], stored.allSatisfy(\.isGone),
-            streams.attachment(index) == nil
-        else { return false }
-        // A stream may still be on its way to a new owner.
-        return !options.streamsOutliveOwners || now.monotonic.since(begunAt) >= options.listenersReturn
+        guard let stored = state.transports[index] else { return false }
+        return stored.allSatisfy(\.isGone) && !mayBeListening(index, now)
     }
 
     /// The device is there: the addresses that are gone say nothing about the device any more.

@@ -294,6 +294,7 @@ extension Partition {
         let index = registration.index.rawValue
         // Backends delete tokens on this answer, so it waits for proof like the others.
         if isUnreachable(index, turn.now) { return refuse(id, .unregistered) }
+        if isKeyRefused(for: index, turn.now) { return refuse(id, .pushKeyRefused) }
         var alone = Burst(companions: 1)
         let decision = place(
             message, of: registration.project, to: DeviceSet(index), in: &alone, after: state.log.last,

@@ -10,7 +10,7 @@ extension PartitionEvent {
         switch self {
         case .request, .offered, .acknowledged, .asked, .told, .stream: true
         case .appended, .postponed, .crowded, .confirmed, .records, .snapshotPart, .snapshotFailed, .pushed,
-            .pushesChanged, .woke:
+            .pushesChanged, .keyRefused, .woke:
             false
         }
     }
@@ -53,7 +53,7 @@ extension PartitionEvent {
             out.u8(6)
             command.encode(into: &out)
         case .request, .appended, .postponed, .crowded, .confirmed, .records, .snapshotPart, .snapshotFailed,
-            .pushed, .pushesChanged, .woke:
+            .pushed, .pushesChanged, .keyRefused, .woke:
             preconditionFailure("a request, or an event that concerns one node alone")
         }
     }

@@ -28,7 +28,8 @@ extension ByteWriter {
         case .accepted: u8(1)
         case .gone: u8(2)
         case .refusedContent(let reason): tagged(3, reason)
-        case .credentials(let reason): tagged(4, reason)
+        // Between nodes both are one: a device's history does not tell them apart.
+        case .credentials(let reason), .unset(let reason): tagged(4, reason)
         case .throttled(let seconds): tagged(5, seconds)
         case .overQuota(let seconds): tagged(6, seconds)
         case .transient(let seconds): tagged(7, seconds)

@@ -75,6 +75,7 @@ extension ByteWriter {
         case .unknown: u8(8)
         case .moved: u8(9)
         case .handedOver: u8(10)
+        case .pushKeyRefused: u8(11)
         }
     }
 
@@ -182,6 +183,7 @@ extension ByteReader {
         case 8: return .unknown
         case 9: return .moved
         case 10: return .handedOver
+        case 11: return .pushKeyRefused
         default: throw fail("an unknown refusal")
         }
     }

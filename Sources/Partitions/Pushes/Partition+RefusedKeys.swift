@@ -1,0 +1,34 @@
+import Model
+
+// Sends to devices that only a service reaches which refuses the project's key (rule: refused-keys-are-told).
+
+extension Partition {
+    /// Clients choose some of the services. What is over this bound is accepted, and waits.
+    static let refusedKeysMax = 4096
+
+    func onKeyRefused(_ origin: PushOrigin, until: MonotonicTime?, _ now: Instant) {
+        refusedKeys = refusedKeys.filter { $0.value > now.monotonic }
+        guard refusedKeys.count < Partition.refusedKeysMax || until == nil else { return }
+        refusedKeys[origin] = until
+    }
+
+    /// Whether each service that may reach the device refuses the project's key, and no stream reaches the
+    /// device.
+    func isKeyRefused(for index: UInt32, _ now: Instant) -> Bool {
+        guard !refusedKeys.isEmpty, !mayBeListening(index, now), let stored = state.transports[index],
+            let (page, place) = state.devices.find(index)
+        else { return false }
+        let project = ProjectNumber(page.projects[place])
+        let served = stored.filter { !$0.isGone && mayServe($0.transport, of: index) }
+        return !served.isEmpty
+            && served.allSatisfy { one in
+                refusedKeys[PushOrigin(project, one.transport)].map { now.monotonic < $0 } ?? false
+            }
+    }
+
+    /// Whether the device has a stream here. A stream may still be on its way to a new owner.
+    func mayBeListening(_ index: UInt32, _ now: Instant) -> Bool {
+        streams.attachment(index) != nil
+            || options.streamsOutliveOwners && now.monotonic.since(begunAt) < options.listenersReturn
+    }
+}
