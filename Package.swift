@@ -120,7 +120,8 @@ let shells: [Target] = [
     .floor("Listener", on: ["Model", "HTTPMessages", "Quotas"] + nio("NIOPosix")),
     .floor(
         "Edge",
-        on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"] + nio("NIOPosix", "NIOHTTP1")),
+        on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"]
+            + nio("NIOPosix", "NIOHTTP1", "NIOWebSocket")),
     .floor("MemoryEngine", on: ["Model", "Journal"], settings: simulated),
     .floor("EngineDriver", on: ["Model", "Journal"]),
     .floor("SQLiteEngine", on: ["Model", "Bytes", "Journal", "CSQLite"]),

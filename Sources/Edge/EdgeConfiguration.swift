@@ -51,6 +51,13 @@ public struct EdgeConfiguration: Sendable {
     /// Seconds for which the edge reads and discards what a client sends behind a last answer. A connection
     /// that is closed with unread bytes takes the answer with it (RFC 9112 §9.6).
     public var lingerSeconds = 2
+    /// Bytes of one message that a client sends on a WebSocket, and frames over which the message may come.
+    public var socketMessageBytesMax = 16 << 10
+    public var socketFramesMax = 8
+    /// Seconds without a frame of the client after which the server sends a PING on a WebSocket.
+    /// `socketPongSeconds` later the server closes the WebSocket of a client that has not answered.
+    public var socketPingSeconds = 300
+    public var socketPongSeconds = 60
     /// The bounds of the lines in which requests wait for their turn.
     var fairness = FairQueue<Responder>.Bounds()
     public init() {}

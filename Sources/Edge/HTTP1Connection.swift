@@ -3,21 +3,27 @@ import NIOCore
 import NIOHTTP1
 
 /// A connection that speaks HTTP/1.1, behind NIO's decoder, encoder and pipelining handler.
-final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushable, EdgeConnection {
+final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, ResponderTransport, Flushable,
+    EdgeConnection
+{
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
-    private let loop: EdgeLoop
+    let loop: EdgeLoop
     private let isSecure: Bool
-    private let client: ClientAddress?
-    private var context: ChannelHandlerContext?
-    private var current: Responder?
+    let client: ClientAddress?
+    private(set) var context: ChannelHandlerContext?
+    var current: Responder?
     private var keepAlive = true
     private var isHead = false
     private var isDirty = false
     private var isReceiving = false
     /// The request asks for another protocol, and its client may go on in that protocol.
     private var isUpgrade = false
+    /// The head of a request for a WebSocket, while the request is open.
+    var socketHead: HTTPRequestHead?
+    /// The connection becomes a WebSocket at the end of the turn.
+    var isSwitching = false
     private var deadlines: ConnectionDeadlines
     /// The request that is being read. The next one comes when this one is answered.
     private var request: HTTPRequest?
@@ -121,10 +127,13 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         deadlines.hadRequest = true
         isHead = head.method == .HEAD
         isUpgrade = false
+        socketHead = nil
         bodyMax = loop.configuration.smallBodyBytes
         isAdmitted = false
         do {
-            try begin(HTTP1Head(head, loop.configuration), keepAlive: head.isKeepAlive)
+            let checked = try HTTP1Head(head, loop.configuration)
+            if checked.isUpgrade, WebSocketUpgrade.isWanted(head) { socketHead = head }
+            begin(checked, keepAlive: head.isKeepAlive)
         } catch {
             refuse(HTTPResponse(status: error.status))
         }
@@ -134,8 +143,8 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
         let request = head.request
         request.isSecure = isSecure
         request.client = client
-        // The edge never changes the protocol. Behind a request for a change the parser reads no further
-        // request, so the connection ends with the answer.
+        // Behind a request for another protocol the parser reads no further request, so the connection ends
+        // with an answer that does not change the protocol.
         isUpgrade = head.isUpgrade
         self.keepAlive = keepAlive && !head.isUpgrade
         let length = head.length ?? 0
@@ -344,7 +353,7 @@ final class HTTP1Connection: ChannelInboundHandler, ResponderTransport, Flushabl
     }
 
     func wake(_ responder: Responder) {
-        if responder === current { markDirty() }
+        if responder === current, !isSwitching { markDirty() }
     }
 
     private func markDirty() {

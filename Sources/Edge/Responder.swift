@@ -19,6 +19,13 @@ public protocol RequestHandler: AnyObject {
     func cancelled(_ responder: Responder)
     /// A stream that refused a chunk has room again.
     func drained(_ responder: Responder)
+    /// A message has come on the responder's WebSocket.
+    func received(_ message: [UInt8], _ responder: Responder)
+}
+
+extension RequestHandler {
+    /// A handler that opens no WebSocket gets no messages.
+    public func received(_ message: [UInt8], _ responder: Responder) {}
 }
 
 /// The connection of a responder, in either protocol.
@@ -29,12 +36,19 @@ protocol ResponderTransport: AnyObject {
     /// The turn of the responder's request has come.
     func serve(_ responder: Responder)
     func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)])
+    /// Turns the connection into a WebSocket. False where the responder's request asks for none.
+    func openSocket(_ responder: Responder, subprotocol: String?) -> Bool
     /// The handler refuses a request of the share for a quota. `bodyBytes`: the length of its body.
     func noteRefused(_ share: UInt64, bodyBytes: Int)
     /// The handler has queued chunks, or has ended the stream.
     func wake(_ responder: Responder)
     /// The connection's peer.
     var peer: Peer { get }
+}
+
+extension ResponderTransport {
+    /// A stream of HTTP/2 carries no WebSocket here (RFC 8441 is not offered).
+    func openSocket(_ responder: Responder, subprotocol: String?) -> Bool { false }
 }
 
 /// One request's way back to its client. Confined to its event loop.
@@ -107,6 +121,9 @@ public final class Responder {
     /// nghttp2 asked for data when there was none.
     var isDeferred = false
 
+    /// Why the server ends a WebSocket (RFC 6455 §7.4).
+    private(set) var closeCode: UInt16 = 0
+
     enum State { case waiting, answered, streaming, ending }
 
     init(transport: any ResponderTransport, streamID: Int32) {
@@ -162,6 +179,26 @@ public final class Responder {
         transport?.wake(self)
     }
 
+    /// Goes on as a WebSocket (RFC 6455): each chunk is a message of text, and the handler gets the client's
+    /// messages. False where the request asks for no WebSocket, or asks in a wrong form; the handler must
+    /// then answer.
+    public func openSocket(subprotocol: String?) -> Bool {
+        guard isOpen, state == .waiting,
+            transport?.openSocket(self, subprotocol: subprotocol) ?? false
+        else { return false }
+        state = .streaming
+        return true
+    }
+
+    /// Ends a WebSocket after its queued messages, with a code of RFC 6455 §7.4.
+    public func endSocket(code: UInt16) {
+        closeCode = code
+        endStream()
+    }
+
+    /// The connection of the responder goes on in another protocol.
+    func move(to transport: any ResponderTransport) { self.transport = transport }
+
     func noteMoved(second: Int) {
         movedAt = second
         sentSince = 0
@@ -191,6 +228,14 @@ public final class Responder {
         }
         queuedBytes -= copied
         return copied
+    }
+
+    /// Takes the whole first chunk.
+    func takeChunk() -> SharedBytes? {
+        guard let chunk = first else { return nil }
+        queuedBytes -= chunk.bytes.count
+        advance()
+        return chunk
     }
 
     private func advance() {

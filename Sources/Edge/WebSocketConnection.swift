@@ -1,0 +1,237 @@
+import HTTPMessages
+import NIOCore
+import NIOWebSocket
+
+/// Refuses frames that NIO's decoder lets through: a client must mask each frame, and no extension was
+/// agreed on that would use the reserved bits (RFC 6455 §5.1, §5.2).
+final class WebSocketFrameRules: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    typealias InboundOut = WebSocketFrame
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let frame = unwrapInboundIn(data)
+        guard frame.maskKey != nil, !frame.rsv1, !frame.rsv2, !frame.rsv3 else {
+            context.fireErrorCaught(WebSocketFault.protocolError)
+            return
+        }
+        context.fireChannelRead(data)
+    }
+}
+
+enum WebSocketFault: Error {
+    case protocolError
+}
+
+/// The deadlines of a WebSocket, in seconds of the loop's coarse clock.
+struct WebSocketClocks {
+    enum Step: Hashable { case none, ping, end, drop }
+
+    private let configuration: EdgeConfiguration
+    private let opened: Int
+    private var heard: Int
+    private var pinged: Int?
+    private var stuckSince: Int?
+    private var closingSince: Int?
+    private var hadMessage = false
+
+    init(_ configuration: EdgeConfiguration, second: Int) {
+        self.configuration = configuration
+        opened = second
+        heard = second
+    }
+
+    mutating func noteFrame(second: Int, isMessage: Bool) {
+        heard = second
+        pinged = nil
+        if isMessage { hadMessage = true }
+    }
+
+    /// The server has sent its last frame.
+    mutating func noteClosing(second: Int) { closingSince = closingSince ?? second }
+
+    /// What the connection must do in this second. `stuck`: the client does not read.
+    mutating func sweep(_ second: Int, stuck: Bool) -> Step {
+        stuckSince = stuck ? stuckSince ?? second : nil
+        if let closingSince { return second - closingSince >= configuration.lingerSeconds ? .drop : .none }
+        if let stuckSince, second - stuckSince > configuration.stuckSeconds { return .drop }
+        if !hadMessage, second - opened > configuration.bodySeconds { return .end }
+        if let pinged { return second - pinged > configuration.socketPongSeconds ? .end : .none }
+        guard second - heard > configuration.socketPingSeconds else { return .none }
+        pinged = second
+        return .ping
+    }
+}
+
+/// A connection that has become a WebSocket. Its responder's chunks leave as messages of text, and the
+/// handler gets the client's messages.
+final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flushable, EdgeConnection {
+    typealias InboundIn = WebSocketFrame
+    typealias OutboundOut = WebSocketFrame
+
+    /// Codes of RFC 6455 §7.4.1.
+    private enum Code {
+        static let normal: UInt16 = 1000
+        static let goingAway: UInt16 = 1001
+        static let protocolError: UInt16 = 1002
+        static let unsupported: UInt16 = 1003
+        static let tooMuch: UInt16 = 1008
+        static let tooLong: UInt16 = 1009
+    }
+
+    private let loop: EdgeLoop
+    private let responder: Responder
+    private var context: ChannelHandlerContext?
+    private var isDirty = false
+    /// The server has sent its CLOSE, and sends nothing more.
+    private var isClosing = false
+    /// The data of the client's newest PING. A turn answers one of them (RFC 6455 §5.5.3).
+    private var ping: ByteBuffer?
+    private var clocks: WebSocketClocks
+    private var guardian = AbuseGuard()
+    private var pending: PendingBytes
+    private var streams: KeptBytes
+
+    init(_ responder: Responder, loop: EdgeLoop, client: ClientAddress?) {
+        self.loop = loop
+        self.responder = responder
+        clocks = WebSocketClocks(loop.configuration, second: loop.second)
+        let address = loop.budgets.key(of: client)
+        pending = PendingBytes(loop.budgets.pending, for: address)
+        streams = KeptBytes(loop.budgets.streams, for: address, bytesMax: loop.configuration.streamBytesMax)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        loop.connections.insert(self)
+        responder.move(to: self)
+        markDirty()
+    }
+
+    var peer: Peer { Peer.of(context) }
+
+    // MARK: From the client
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let frame = unwrapInboundIn(data)
+        let isMessage = frame.opcode == .text
+        clocks.noteFrame(second: loop.second, isMessage: isMessage)
+        switch frame.opcode {
+        case .connectionClose:
+            close(Code.normal)
+            context.close(promise: nil)
+        case _ where isClosing: break
+        case .text: loop.handler.received(Array(frame.unmaskedData.readableBytesView), responder)
+        case .binary: close(Code.unsupported)
+        case .ping, .pong:
+            guard guardian.admits(.control, second: loop.second) else { return close(Code.tooMuch) }
+            if frame.opcode == .ping {
+                ping = frame.unmaskedData
+                markDirty()
+            }
+        default: close(Code.protocolError)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        // NIO has said so to the client already, and closes the connection.
+        case is NIOWebSocketError: isClosing = true
+        case is WebSocketFault: close(Code.protocolError)
+        case NIOWebSocketFrameAggregator.Error.accumulatedFrameSizeIsTooLarge,
+            NIOWebSocketFrameAggregator.Error.tooManyFragments:
+            close(Code.tooLong)
+        case is NIOWebSocketFrameAggregator.Error: close(Code.protocolError)
+        default: context.close(promise: nil)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { lose() }
+
+    /// NIO does not report `channelInactive` to a handler that was added to a connection already broken.
+    func handlerRemoved(context: ChannelHandlerContext) { lose() }
+
+    private func lose() {
+        guard context != nil else { return }
+        loop.connections.remove(self)
+        context = nil
+        isClosing = true
+        ping = nil
+        pending.clear()
+        streams.end()
+        responder.close()
+        loop.handler.cancelled(responder)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        guard context.channel.isWritable else { return }
+        pending.clear()
+        markDirty()
+    }
+
+    func sweep(_ second: Int) {
+        guard let context else { return }
+        let isFull = responder.mayKeep && !streams.sweep([responder]).isEmpty
+        switch clocks.sweep(second, stuck: !context.channel.isWritable) {
+        case .none: if isFull { context.close(promise: nil) }
+        case .ping: write(.ping, context.channel.allocator.buffer(capacity: 0), to: context)
+        case .end: close(Code.goingAway)
+        case .drop: context.close(promise: nil)
+        }
+    }
+
+    func drain() { close(Code.goingAway) }
+
+    // MARK: To the client
+
+    func wake(_ responder: Responder) { markDirty() }
+
+    /// A WebSocket has one responder, whose answer has begun.
+    func respond(_ responder: Responder, _ response: HTTPResponse) {}
+    func request(of responder: Responder) -> HTTPRequest? { nil }
+    func serve(_ responder: Responder) {}
+    func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)]) {}
+    func noteRefused(_ share: UInt64, bodyBytes: Int) { loop.noteRefused(share, bodyBytes: bodyBytes) }
+
+    private func markDirty() {
+        guard !isDirty, context != nil else { return }
+        isDirty = true
+        loop.markDirty(self)
+    }
+
+    func flush() {
+        isDirty = false
+        guard let context, !isClosing, context.channel.isWritable else { return }
+        if let data = ping.take() { context.write(frame(.pong, data), promise: nil) }
+        var written = 0
+        while written < loop.configuration.pendingBytesMax, let chunk = responder.takeChunk() {
+            written += chunk.bytes.count
+            context.write(frame(.text, ByteBuffer(bytes: chunk.bytes)), promise: nil)
+        }
+        context.flush()
+        if responder.noteDrained() { loop.handler.drained(responder) }
+        guard self.context != nil else { return }
+        if !context.channel.isWritable, !pending.add(written) { return context.close(promise: nil) }
+        guard !responder.hasQueued else { return context.channel.isWritable ? markDirty() : () }
+        if responder.state == .ending { close(responder.closeCode) }
+    }
+
+    private func frame(_ opcode: WebSocketOpcode, _ data: ByteBuffer) -> NIOAny {
+        wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data))
+    }
+
+    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, to context: ChannelHandlerContext) {
+        guard !isClosing else { return }
+        context.writeAndFlush(frame(opcode, data), promise: nil)
+    }
+
+    /// Sends a CLOSE, unless one was sent. The client answers it, or the connection ends after
+    /// `lingerSeconds`.
+    private func close(_ code: UInt16) {
+        guard let context, !isClosing else { return }
+        var data = context.channel.allocator.buffer(capacity: 2)
+        data.write(webSocketErrorCode: WebSocketErrorCode(codeNumber: Int(code)))
+        write(.connectionClose, data, to: context)
+        isClosing = true
+        clocks.noteClosing(second: loop.second)
+    }
+}
