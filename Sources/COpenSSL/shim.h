@@ -91,3 +91,4 @@ static inline int tidecast_ES256_sign_init(EVP_MD_CTX *context, EVP_PKEY *key) {
     };
     return EVP_DigestSignInit_ex(context, NULL, "SHA256", NULL, NULL, key, parameters);
 }
+static inline void tidecast_OPENSSL_free(void *memory) { OPENSSL_free(memory); }

@@ -11,6 +11,7 @@ private enum PushSetting: String, CaseIterable {
     case web = "web-push:"
     case apns = "apns-push:"
     case relay = "fcm-relay:"
+    case service = "push-service:"
 
     init?(_ key: String) {
         guard let found = PushSetting.allCases.first(where: { key.hasPrefix($0.rawValue) }) else {
@@ -42,6 +43,7 @@ extension Catalog.Contents {
         case .web: webPush[project] = try WebPushSettings(decoding: entry.value)
         case .apns: apns[project] = try APNsSettings(decoding: entry.value)
         case .relay: relays[project] = try RelaySettings(decoding: entry.value)
+        case .service: pushServices[project] = try PushServiceSettings(decoding: entry.value)
         }
         return true
     }
@@ -53,6 +55,8 @@ extension Catalog.Contents {
         webPush = webPush.filter { known[$0.key] != nil }
         apns = apns.filter { known[$0.key] != nil }
         relays = relays.filter { known[$0.key] != nil }
+        pushServices = pushServices.filter { known[$0.key] != nil }
+        directory.pushServices = pushServices.mapValues { PushServiceProject($0) }
         for (project, settings) in webPush { directory.webPush[project] = WebPushProject(settings) }
         directory.otherPush = Set(apns.keys).union(relays.keys)
     }
@@ -77,6 +81,12 @@ extension CatalogDraft {
         contents.directory.otherPush.insert(project)
     }
 
+    package mutating func put(_ settings: PushServiceSettings, of project: ProjectNumber) throws {
+        try write(.service, settings.encoded, of: project)
+        contents.pushServices[project] = settings
+        contents.directory.pushServices[project] = PushServiceProject(settings)
+    }
+
     private mutating func write(_ setting: PushSetting, _ value: [UInt8], of project: ProjectNumber) throws {
         let key = setting.key(project)
         writes.put(.setting, key: key, value: try contents.vault.seal(value, .setting, row: key))
@@ -86,6 +96,7 @@ extension CatalogDraft {
         if contents.webPush.removeValue(forKey: project) != nil { remove(.web, of: project) }
         if contents.apns.removeValue(forKey: project) != nil { remove(.apns, of: project) }
         if contents.relays.removeValue(forKey: project) != nil { remove(.relay, of: project) }
+        if contents.pushServices.removeValue(forKey: project) != nil { remove(.service, of: project) }
     }
 
     private mutating func remove(_ setting: PushSetting, of project: ProjectNumber) {

@@ -39,6 +39,7 @@ package enum Catalog {
         package var webPush: [ProjectNumber: WebPushSettings] = [:]
         package var apns: [ProjectNumber: APNsSettings] = [:]
         package var relays: [ProjectNumber: RelaySettings] = [:]
+        package var pushServices: [ProjectNumber: PushServiceSettings] = [:]
         /// In a cluster: the epoch of each project's home partition when the project was made. While the
         /// partition still has that epoch, no former owner has granted anything of the project's quotas.
         package var births: [ProjectNumber: Epoch] = [:]

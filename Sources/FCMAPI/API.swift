@@ -36,6 +36,8 @@ public enum APIAction: Sendable {
     /// Run the operation, then answer with `render(outcome, form)`.
     case operation(Operation, ResponseForm)
     case listen(ListenRequest)
+    /// A user agent of the project, from this address, wants a WebSocket.
+    case socket(Project, ClientAddress?)
     case respond(HTTPResponse)
     /// Development only: make the project, then route the request again.
     case makeProject(String)
@@ -110,6 +112,11 @@ public struct ResponseForm: Sendable {
         case topics
         case devices
         case messagePushes(MessageID)
+        /// A sender's message: first whether the channel is there, then the send.
+        case pushPost(PushPost)
+        case pushed(PushPost)
+        /// The outcome goes to a user agent's session, by its number.
+        case session(UInt64, PushSession.Work)
 
         /// Whether a page of any origin may call this with a device's credential or an API key, and read the
         /// answer.
@@ -124,6 +131,10 @@ public struct ResponseForm: Sendable {
     }
     var kind: Kind
     var project: Project
+    /// The session of a user agent that waits for the outcome, by its number.
+    public var session: (number: UInt64, work: PushSession.Work)? {
+        if case .session(let number, let work) = kind { (number, work) } else { nil }
+    }
     /// A batch's answer has the form of the Instance ID API, and not of the command line's.
     var isOfIID = true
 }
@@ -169,6 +180,7 @@ public final class API {
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []
     let parser = JSONParser()
+    let senderTokens = SenderTokens()
     #if DEBUG
         var failpoint = AnswerFailpoint()
     #endif
@@ -254,15 +266,18 @@ public final class API {
 
     /// The answer to `OPTIONS`: a page of any origin may listen and register with the keys that it has.
     private static func preflight(_ request: HTTPRequest) -> HTTPResponse {
-        HTTPResponse(
+        let isPost = Target(request.target).matches(0, "push")
+        return HTTPResponse(
             status: 204,
             fields: [
                 ("access-control-allow-origin", "*"),
                 ("access-control-allow-methods", "GET, POST, DELETE, PATCH, OPTIONS"),
                 (
                     "access-control-allow-headers",
-                    "accept, authorization, content-type, last-event-id, x-firebase-client, x-goog-api-key,"
-                        + " x-goog-firebase-installations-auth"
+                    isPost
+                        ? "authorization, content-encoding, content-type, topic, ttl, urgency"
+                        : "accept, authorization, content-type, last-event-id, x-firebase-client,"
+                            + " x-goog-api-key, x-goog-firebase-installations-auth"
                 ),
                 ("access-control-max-age", "86400"),
             ])

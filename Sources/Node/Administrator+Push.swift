@@ -25,6 +25,14 @@ extension Administrator {
             change(
                 on: loop, for: work,
                 { draft in try Administrator.set(wanted, of: project, draft: &draft, now: now) }, finish)
+        case .serve(let project, let origin):
+            change(
+                on: loop, for: work,
+                { draft in try Administrator.serve(project, origin: origin, draft: &draft) }, finish)
+        case .endService(let project):
+            change(
+                on: loop, for: work,
+                { draft in try Administrator.endService(of: project, draft: &draft) }, finish)
         case .switchOff(let project, let kind):
             change(
                 on: loop, for: work,
@@ -54,7 +62,29 @@ extension Administrator {
     private static func status(of project: Project, _ contents: Catalog.Contents) -> HTTPResponse {
         PushView.status(
             of: project, web: contents.directory.webPush[project.number],
-            apns: contents.apns[project.number], relay: contents.relays[project.number])
+            apns: contents.apns[project.number], relay: contents.relays[project.number],
+            service: contents.directory.pushServices[project.number])
+    }
+
+    private static func serve(
+        _ project: Project, origin: String?, draft: inout CatalogDraft
+    ) throws -> HTTPResponse {
+        try check(project, draft)
+        let former = draft.contents.pushServices[project.number]
+        guard let origin = origin ?? former?.origin else { return PushView.noOrigin }
+        let next = PushServiceSettings(origin: origin)
+        if next != former { try draft.put(next, of: project.number) }
+        return PushView.service(PushServiceProject(next), of: project)
+    }
+
+    private static func endService(of project: Project, draft: inout CatalogDraft) throws -> HTTPResponse {
+        try check(project, draft)
+        guard var settings = draft.contents.pushServices[project.number] else { return PushView.neverServed }
+        if settings.isOn {
+            settings.isOn = false
+            try draft.put(settings, of: project.number)
+        }
+        return PushView.service(PushServiceProject(settings), of: project)
     }
 
     /// Switches a service off, or all that the project has settings for (`nil`).

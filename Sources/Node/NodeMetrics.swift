@@ -69,6 +69,7 @@ final class NodeMetrics: Sendable {
             "Messages left out of an event loop's full inbox; their senders ask again.",
             read: { Double(counters.leftOut.load(ordering: .relaxed)) })
         watchPushes(counters.pushes)
+        watchUserAgents(counters.userAgents)
         watchJournal(shared.engines)
     }
 

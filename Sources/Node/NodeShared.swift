@@ -172,6 +172,7 @@ final class NodeCounters: Sendable {
     let deliveriesBehind = Atomic<Int>(0)
     let streams = Atomic<Int>(0)
     let pushes = PushCounters()
+    let userAgents = UserAgentCounters()
 }
 
 /// A partition that this session owns.

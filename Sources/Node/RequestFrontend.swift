@@ -28,12 +28,15 @@ final class RequestFrontend {
     private var tickets: [Ticket] = []
     private var freeTickets: [Int] = []
     private let latencies: HistogramCell
-    private var written = 0
-    private var refused = 0
-    private var responders: [UInt64: Responder] = [:]
-    private var countedStreams = 0
+    var written = 0
+    var refused = 0
+    /// Event streams by the number of their stream. The streams of user agents are in `userAgents`.
+    var responders: [UInt64: Responder] = [:]
+    private(set) lazy var userAgents = UserAgents(loop: loop, api: api)
+    var countedStreams = 0
+    var countedAgents = 0
     /// For ids and waits, which are no secrets. The system seeds the generator once.
-    private var random = SeededGenerator(seed: SystemRandomNumberGenerator.seed())
+    var random = SeededGenerator(seed: SystemRandomNumberGenerator.seed())
     private var lastMessageTime: UInt64 = 0
     /// A request that waits for the administrator, or for the loop with a project's buckets.
     private struct Parked {
@@ -110,6 +113,7 @@ final class RequestFrontend {
         case .operation(let operation, let form):
             loop.submit(operation, ticket: open(responder, form, payer: payer))
         case .listen(let listen): self.listen(listen, responder)
+        case .socket(let project, let client): userAgents.open(responder, of: project, client: client)
         case .makeProject(let name):
             let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
             loop.shared.administrator.makeProject(name, on: loop) { loop, error in
@@ -225,6 +229,11 @@ final class RequestFrontend {
         return UInt64(tickets[place].generation) << 32 | UInt64(place)
     }
 
+    /// An operation of a user agent's session.
+    func submit(_ operation: Operation, _ form: ResponseForm, for responder: Responder) {
+        loop.submit(operation, ticket: open(responder, form, payer: nil))
+    }
+
     func finish(_ ticket: UInt64, _ outcome: Outcome) {
         let place = Int(ticket & 0xFFFF_FFFF)
         guard place < tickets.count, tickets[place].generation == UInt32(ticket >> 32),
@@ -234,7 +243,11 @@ final class RequestFrontend {
         tickets[place].generation &+= 1
         freeTickets.append(place)
         if case .accepted = outcome { loop.shared.counters.sendsAccepted.add(1, ordering: .relaxed) }
+        if let (number, work) = form.session { return userAgents.finish(number, work, by: outcome) }
         guard responder.isOpen else { return }
+        if let (operation, form) = api.next(after: outcome, form) {
+            return loop.submit(operation, ticket: open(responder, form, payer: payer))
+        }
         respond(api.render(outcome, form), payer, responder: responder)
     }
 
@@ -265,6 +278,7 @@ final class RequestFrontend {
 
     /// Ends the streams of deleted projects, and the streams of devices under retired registration keys.
     func endStreams(of projects: Set<ProjectNumber>, under keys: Set<UInt8>) {
+        userAgents.endStopped()
         guard !projects.isEmpty || !keys.isEmpty else { return }
         let gone = Set(projects.map { UInt64($0.rawValue) })
         for (stream, responder) in responders
@@ -276,6 +290,7 @@ final class RequestFrontend {
 
     /// The client is gone, or has ended its request.
     func cancelled(_ responder: Responder) {
+        if userAgents.cancelled(responder) { return }
         let stream = responder.userTag
         guard stream > 0, responders[stream] === responder else { return }
         responders[stream] = nil
@@ -288,6 +303,7 @@ final class RequestFrontend {
     func keepAlive() {
         let comment = SharedBytes(API.keepAlive)
         for responder in responders.values { _ = responder.write(comment) }
+        userAgents.tick()
     }
 
     /// Ends every stream. Each device comes back, here or elsewhere, after a random time from 0.5 s to 5 s.
@@ -299,79 +315,7 @@ final class RequestFrontend {
             loop.detach(stream)
         }
         responders = [:]
-    }
-}
-
-extension RequestFrontend: LoopHost {
-    var monotonic: MonotonicTime { Clock.monotonic() }
-    var authority: MonotonicTime { loop.shared.authority }
-    func pressure(ofLoop number: Int) -> Pressure { loop.mailboxes[number].pressure }
-    func pressure(ofPeer processID: ProcessID) -> Pressure { loop.peers?.pressure(of: processID) ?? .none }
-
-    func event(_ body: [UInt8], position: Position, history: History) -> SharedBytes {
-        SharedBytes(
-            API.event(
-                body, EventID(position: position, history: UInt16(truncatingIfNeeded: history.rawValue))))
-    }
-
-    func deletedMessages(position: Position, history: History) -> SharedBytes {
-        SharedBytes(
-            API.deletedMessages(
-                EventID(position: position, history: UInt16(truncatingIfNeeded: history.rawValue))))
-    }
-
-    func write(_ chunk: SharedBytes, to stream: UInt64) -> Bool {
-        let isWritten = responders[stream]?.write(chunk) ?? false
-        if isWritten { written += 1 } else { refused += 1 }
-        return isWritten
-    }
-
-    /// Adds what changed since the last turn to the node's counters.
-    func count() {
-        if responders.count != countedStreams {
-            loop.shared.counters.streams.add(responders.count - countedStreams, ordering: .relaxed)
-            countedStreams = responders.count
-        }
-        guard written + refused > 0 else { return }
-        loop.shared.counters.deliveriesWritten.add(written, ordering: .relaxed)
-        loop.shared.counters.deliveriesBehind.add(refused, ordering: .relaxed)
-        (written, refused) = (0, 0)
-    }
-
-    func open(_ stream: UInt64) {
-        guard let responder = responders[stream] else { return }
-        responder.openStream(status: 200, fields: API.streamFields)
-        _ = responder.write(SharedBytes(API.opening))
-    }
-
-    func refuse(_ stream: UInt64, _ refusal: Refusal) {
-        guard let responder = responders[stream] else { return }
-        // The stream was open already, and the next owner refuses it.
-        if responder.hasBegun { return endForReconnect(stream) }
-        responders[stream] = nil
-        responder.respond(api.refuseStream(refusal))
-    }
-
-    func endReplaced(_ stream: UInt64) { end(stream, API.ending("replaced")) }
-    func endUnregistered(_ stream: UInt64) { end(stream, API.ending("unregistered"), refusal: .unregistered) }
-    func endForReconnect(_ stream: UInt64) {
-        end(
-            stream,
-            API.ending("reconnect", retryMilliseconds: 500 + Int(random.next(upperBound: UInt64(2000)))))
-    }
-
-    /// `refusal` is the answer to a stream that has not begun.
-    private func end(
-        _ stream: UInt64, _ last: [UInt8],
-        refusal: Refusal = .unavailable("a new owner serves the partition")
-    ) {
-        guard let responder = responders.removeValue(forKey: stream) else { return }
-        if responder.hasBegun {
-            _ = responder.write(SharedBytes(last))
-            responder.endStream()
-        } else {
-            responder.respond(api.refuseStream(refusal))
-        }
+        userAgents.endAll()
     }
 }
 
@@ -395,4 +339,7 @@ final class EdgeHandler: RequestHandler {
     func contentBytesMax(of request: HTTPRequest) -> Int { API.contentMax(of: request, isAdmin: isAdmin) }
     func cancelled(_ responder: Responder) { frontend.cancelled(responder) }
     func drained(_ responder: Responder) { frontend.drained(responder) }
+    func received(_ message: [UInt8], _ responder: Responder) {
+        frontend.userAgents.received(message, responder)
+    }
 }

@@ -104,7 +104,7 @@ extension RegistrationKeys {
 
     private func bytes(_ word: UInt64) -> [UInt8] { withUnsafeBytes(of: word.bigEndian) { Array($0) } }
 
-    private static func hmac(_ key: [UInt8], _ message: [UInt8]) -> [UInt8] {
+    static func hmac(_ key: [UInt8], _ message: [UInt8]) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: 32)
         var count: UInt32 = 0
         HMAC(EVP_sha256(), key, Int32(key.count), message, message.count, &digest, &count)

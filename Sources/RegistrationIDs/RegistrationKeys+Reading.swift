@@ -75,7 +75,7 @@ extension RegistrationKeys {
     }
 
     /// `nil` where the zeros are missing: the key does not fit. A wrong key fits by chance once in 2^40.
-    private static func registration(
+    static func registration(
         _ high: UInt64, _ low: UInt64, key: RegistrationKey, suffix: DeviceMAC?
     ) -> Result<Registration, RegistrationError>? {
         guard low & 0xFF_FFFF_FFFF == 0 else { return nil }

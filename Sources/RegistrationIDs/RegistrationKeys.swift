@@ -51,6 +51,7 @@ public final class RegistrationKeys {
         let proofs: OpaquePointer
         /// See `loginKey`.
         let logins: [UInt8]
+        let channels: ChannelKeys
     }
     /// The newest first, because most ids were made under it.
     private(set) var keys: [Key]
@@ -99,7 +100,8 @@ public final class RegistrationKeys {
         let ids = Array(key.material[0..<16])
         return Key(
             key: key, encipher: context(ids, encrypt: 1), decipher: context(ids, encrypt: 0),
-            proofs: context(Array(key.material[16..<32]), encrypt: 1), logins: loginKey(key.material))
+            proofs: context(Array(key.material[16..<32]), encrypt: 1), logins: loginKey(key.material),
+            channels: ChannelKeys(key.material))
     }
 
     deinit {
@@ -138,15 +140,20 @@ public final class RegistrationKeys {
 
     /// The FID of a device, under the key for new ids.
     public func fid(_ registration: Registration) -> [UInt8] {
-        let high =
-            UInt64(registration.partition.rawValue) << 52 | UInt64(registration.index.rawValue) << 24
-            | UInt64(registration.project.rawValue)
-        let low = UInt64(registration.nonce & 0xFF_FFFF) << 40
+        let (high, low) = RegistrationKeys.words(of: registration)
         let block = RegistrationKeys.block(newest.encipher, high, low: low)
         var out: [UInt8] = []
         out.reserveCapacity(RegistrationKeys.fidLength)
         RegistrationKeys.append132(0b0111, block.high, low: block.low, to: &out)
         return out
+    }
+
+    /// What a key enciphers of a device.
+    static func words(of registration: Registration) -> (high: UInt64, low: UInt64) {
+        let high =
+            UInt64(registration.partition.rawValue) << 52 | UInt64(registration.index.rawValue) << 24
+            | UInt64(registration.project.rawValue)
+        return (high, UInt64(registration.nonce & 0xFF_FFFF) << 40)
     }
 
     /// The token of a device whose secret is known.

@@ -31,7 +31,7 @@ enum Targets {
     static func run(_ input: UnsafeBufferPointer<UInt8>) {
         guard let choice = input.first else { return }
         let bytes = Array(input.dropFirst())
-        switch choice % 14 {
+        switch choice % 15 {
         case 0: route(.post, "/v1/projects/p/messages:send", body: bytes)
         case 1: _ = try? Condition.parse(bytes)
         case 2: _ = api.keys.decipher(bytes)
@@ -50,6 +50,7 @@ enum Targets {
         case 10: FuzzedSession.run(bytes)
         case 11: FuzzedFrames.run(bytes)
         case 12: FuzzedPush.run(bytes)
+        case 13: FuzzedUserAgent.run(bytes)
         default: gzip(bytes)
         }
     }

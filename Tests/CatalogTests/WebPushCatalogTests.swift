@@ -56,6 +56,23 @@ import Testing
         }
     }
 
+    @Test("stand beside those of a project that is a push service itself, and go with the project")
+    func service() throws {
+        let engine = try catalog()
+        _ = try change(engine) {
+            try $0.put(PushServiceSettings(origin: "https://push.example.com"), of: shop.number)
+        }
+        let read = try Catalog.load(engine, .plain)
+        #expect(read.directory.pushServices[shop.number]?.origin == "https://push.example.com")
+        #expect(read.directory.webPush[shop.number] != nil)
+        let left = try change(engine) { draft in
+            draft.contents.directory.remove(shop)
+            draft.removePush(shop.number)
+        }
+        #expect(left.pushServices.isEmpty && left.directory.pushServices.isEmpty)
+        #expect(try engine.get(.setting, key: "push-service:5") == nil)
+    }
+
     @Test("are sealed under the secrets key, and sealed again under another one")
     func sealed() throws {
         let one = try SecretsKeys.make()

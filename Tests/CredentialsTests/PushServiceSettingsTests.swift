@@ -107,3 +107,22 @@ import Testing
         }
     }
 }
+
+@Suite("A project's settings as a push service") struct UserAgentSettingsTests {
+    @Test("survive their encoding, and are refused where they are cut, too long or of a newer build")
+    func encoding() throws {
+        var settings = PushServiceSettings(origin: "https://push.example.com:8443")
+        #expect(try PushServiceSettings(decoding: settings.encoded) == settings && settings.isOn)
+        settings.isOn = false
+        let good = settings.encoded
+        #expect(try PushServiceSettings(decoding: good) == settings)
+        for count in good.indices {
+            #expect(throws: DecodeError.self) { try PushServiceSettings(decoding: Array(good[..<count])) }
+        }
+        #expect(throws: DecodeError.self) { try PushServiceSettings(decoding: good + [0]) }
+        #expect(throws: DecodeError.self) { try PushServiceSettings(decoding: [1, 2] + good.dropFirst(2)) }
+        #expect { try PushServiceSettings(decoding: [2] + good.dropFirst()) } throws: {
+            "\($0)".contains("from a newer tidecast")
+        }
+    }
+}

@@ -196,7 +196,9 @@ private enum TestPEM {
         #expect(account.tokenURI == "https://oauth2.googleapis.com/token")
         #expect(wanted.change?.subject.contains("PRIVATE") == false)
         let settings = RelaySettings(account: account, created: harness.now)
-        let shown = PushView.status(of: harness.project, web: nil, apns: nil, relay: settings).body
+        let shown = PushView.status(
+            of: harness.project, web: nil, apns: nil, relay: settings, service: nil
+        ).body
         #expect(!String(decoding: shown, as: UTF8.self).contains("PRIVATE"))
         let fcm = object(shown)["fcm"] as? [String: Any]
         #expect(fcm?["clientEmail"] as? String == account.clientEmail)

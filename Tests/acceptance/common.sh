@@ -99,6 +99,15 @@ http2_python() {
   fi
   echo "$venv/bin/python"
 }
+# user_agent_python: the same for user agents and their senders.
+user_agent_python() {
+  local venv=$root/.build/push-venv
+  if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv" >&2; fi
+  if ! "$venv/bin/python" -c 'import http_ece, py_vapid, pywebpush, websockets.sync' 2> /dev/null; then
+    "$venv/bin/pip" install -q http-ece==1.2.1 py-vapid==1.9.6 pywebpush==2.5.0 'websockets>=13' >&2
+  fi
+  echo "$venv/bin/python"
+}
 
 port=$(free_port)
 url=http://127.0.0.1:$port

@@ -96,6 +96,9 @@ public struct Directory: Sendable {
     /// Projects with settings for Apple's push service, or for a relay to FCM, also where these are off.
     public var otherPush: Set<ProjectNumber> = []
 
+    /// Projects that are push services for user agents, also where an operator has switched that off.
+    public var pushServices: [ProjectNumber: PushServiceProject] = [:]
+
     /// Whether push services may reach devices of the project: it has settings for one, which may be off.
     public func hasPush(_ project: ProjectNumber) -> Bool {
         webPush[project] != nil || otherPush.contains(project)
@@ -119,6 +122,7 @@ public struct Directory: Sendable {
         plainEnds[project.number] = nil
         webPush[project.number] = nil
         otherPush.remove(project.number)
+        pushServices[project.number] = nil
     }
 
     public mutating func forget(_ name: String) {

@@ -13,6 +13,10 @@ extension API {
     }
 
     private func answer(_ outcome: Outcome, _ form: ResponseForm) -> HTTPResponse {
+        switch form.kind {
+        case .pushPost(let post), .pushed(let post): return answer(outcome, to: post)
+        default: break
+        }
         if case .refused(let refusal) = outcome { return refused(refusal, form) }
         switch (outcome, form.kind) {
         case (.accepted(let id), _):

@@ -10,6 +10,9 @@ extension PushRequest {
         case .show: return nil
         case .switchOff(let project, let kind):
             return ("project.push", "\(project.id) \(kind?.word ?? "web, apns and fcm") off")
+        case .serve(let project, let origin):
+            return ("project.push", "\(project.id) serve on\(origin.map { ", origin \($0)" } ?? "")")
+        case .endService(let project): return ("project.push", "\(project.id) serve off")
         case .removeKey(let project, let isSandbox, let bundleID):
             let place = PushView.environment(isSandbox)
             return ("project.push", "\(project.id) apns, no key for \(bundleID) in \(place)")
@@ -58,14 +61,31 @@ public enum PushView {
         ("state", .text(isOn.map { $0 ? "on" : "off" } ?? "none"))
     }
 
-    /// The three services of a project.
+    /// The three services of a project, and the project as a service.
     public static func status(
-        of project: Project, web push: WebPushProject?, apns: APNsSettings?, relay: RelaySettings?
+        of project: Project, web push: WebPushProject?, apns: APNsSettings?, relay: RelaySettings?,
+        service: PushServiceProject?
     ) -> HTTPResponse {
         APIAnswer.object([
             ("project", .text(project.id)), ("web", .object(web(push))), ("apns", .object(fields(apns))),
-            ("fcm", .object(fields(relay))),
+            ("fcm", .object(fields(relay))), ("serve", .object(fields(service, of: project))),
         ])
+    }
+
+    /// The answer to `…/push/serve`.
+    public static func service(_ service: PushServiceProject, of project: Project) -> HTTPResponse {
+        APIAnswer.object(fields(service, of: project))
+    }
+
+    private static func fields(
+        _ service: PushServiceProject?, of project: Project
+    ) -> [(name: String, value: APIAnswer.Value)] {
+        guard let service else { return [state(nil)] }
+        // `https` becomes `wss`, and `http` `ws`.
+        let socket = "ws\(service.origin.dropFirst(4))/push/\(project.id)"
+        return [
+            state(service.isOn), ("origin", .text(service.origin)), ("userAgents", .text(socket)),
+        ]
     }
 
     private static func web(_ push: WebPushProject?) -> [(name: String, value: APIAnswer.Value)] {
@@ -137,6 +157,12 @@ public enum PushView {
 
     public static let noKey = APIFailure.precondition(
         "The project has no key for Apple's push service: give a key with its ids and the app's bundle id.")
+
+    public static let noOrigin = APIError.invalid(
+        "origin", "The origin is missing: https://HOST, where user agents and senders reach this server."
+    ).response()
+
+    public static let neverServed = APIFailure.precondition("The project has never been a push service.")
 
     public static let noAccount = APIFailure.precondition(
         "The project has no service account for FCM: give the account's file.")

@@ -139,7 +139,7 @@ extension RequestRouter {
         status: .unauthenticated,
         message: "To register, send an API key of the project in x-goog-api-key.")
 
-    private var client: ClientAddress? { api.settings.clients.client(of: request) }
+    var client: ClientAddress? { api.settings.clients.client(of: request) }
 
     func exhausted(_ refusal: QuotaRefusal, _ project: Project) -> APIError {
         var error = APIError(.quota(refusal), project: project.id, field: "name")

@@ -10,6 +10,9 @@ public enum PushRequest: Sendable {
     case setWeb(Project, WebPushChange)
     case setAPNs(Project, APNsChange)
     case setRelay(Project, RelayChange)
+    /// Makes the project a push service for user agents; `origin`: `nil` leaves it as it is.
+    case serve(Project, origin: String?)
+    case endService(Project)
     /// `nil`: all services that the project has settings for.
     case switchOff(Project, Transport.Kind?)
     /// Removes the key for one app in one of Apple's environments.
@@ -55,6 +58,11 @@ extension RequestRouter {
         if target.count == 7, target.matches(4, "apns"), request.method == .delete {
             return try removedKey(of: project)
         }
+        if target.count == 5, target.matches(4, "serve") {
+            if request.method == .delete { return .endService(project) }
+            guard request.method == .post else { throw .notFoundHere }
+            return .serve(project, origin: try servedOrigin())
+        }
         guard target.count == 5, let kind = pushService else { throw .notFoundHere }
         switch (request.method, kind) {
         case (.post, .web): return .setWeb(project, try webPushChange())
@@ -69,6 +77,19 @@ extension RequestRouter {
         if target.matches(4, "web") { return .web }
         if target.matches(4, "apns") { return .apns }
         return target.matches(4, "fcm") ? .fcm : nil
+    }
+
+    private func servedOrigin() throws(APIError) -> String? {
+        var origin: String?
+        try json().forEachUniqueField { (name, value) throws(APIError) in
+            guard Schema.equal(name, "origin") else {
+                throw .unknownField(String(decoding: name, as: UTF8.self), at: "")
+            }
+            guard let text = value.text else { throw .type("origin", "TYPE_STRING", value: value) }
+            if let reason = PushServiceProject.check(origin: text) { throw .invalid("origin", reason) }
+            origin = text
+        }
+        return origin
     }
 
     private func webPushChange() throws(APIError) -> WebPushChange {

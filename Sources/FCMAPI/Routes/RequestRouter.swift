@@ -28,6 +28,7 @@ struct RequestRouter {
             return try projects()
         }
         if target.matches(0, "iid") { return try iid() }
+        if target.matches(0, "push") { return try userAgents() }
         if target.count == 1 {
             if request.method == .post {
                 if target.matches(0, "token") { return .respond(exchange()) }

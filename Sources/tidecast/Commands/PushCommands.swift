@@ -6,7 +6,9 @@ extension Project {
     struct Push: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Set how a project reaches push services.",
-            subcommands: [Web.self, APNs.self, FCM.self, Status.self, Message.self, Off.self])
+            subcommands: [
+                Web.self, APNs.self, FCM.self, Serve.self, Status.self, Message.self, Off.self,
+            ])
     }
 }
 

@@ -103,6 +103,30 @@ extension Project.Push {
         }
     }
 
+    struct Serve: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Make the project a push service itself, for Firefox and UnifiedPush.",
+            discussion: """
+                Firefox, and the UnifiedPush distributor Sunup, connect to the printed address, and get the \
+                messages that senders post to their subscriptions. Without --origin the command switches the \
+                service on again.
+                """)
+        @OptionGroup var connection: ServerOptions
+        @Argument(help: "The project's id.") var id: String
+        @Option(help: "https://HOST or https://HOST:PORT, where user agents and senders reach this server.")
+        var origin: String?
+
+        func run() throws {
+            var body: [String: Any] = [:]
+            body["origin"] = origin
+            let answer = try connection.call(
+                .POST, "/admin/projects/\(id.segment)/push/serve", body: body
+            ).object
+            if connection.json { return try Output.json(answer) }
+            print(answer["userAgents"] as? String ?? "")
+        }
+    }
+
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show a project's push services.")
         @OptionGroup var connection: ServerOptions
@@ -114,7 +138,14 @@ extension Project.Push {
             func service(_ name: String) -> [String: Any] { answer[name] as? [String: Any] ?? [:] }
             Output.table(
                 ["SETTING", "VALUE"],
-                Self.web(service("web")) + Self.apns(service("apns")) + Self.fcm(service("fcm")))
+                Self.web(service("web")) + Self.apns(service("apns")) + Self.fcm(service("fcm"))
+                    + Self.serve(service("serve")))
+        }
+
+        private static func serve(_ serve: [String: Any]) -> [[String]] {
+            let names = [("origin", "origin"), ("userAgents", "user agents")]
+            return [["serve", serve["state"] as? String ?? "none"]]
+                + names.compactMap { name, shown in (serve[name] as? String).map { [shown, $0] } }
         }
 
         private static func web(_ web: [String: Any]) -> [[String]] {
@@ -185,15 +216,16 @@ extension Project.Push {
             discussion: "With --bundle-id the command removes the key for one app, and the service stays on.")
         @OptionGroup var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
-        @Argument(help: "The push service: web, apns or fcm; without it all three.") var service: String?
+        @Argument(help: "The push service: web, apns or fcm; without it all three. serve: the project's own.")
+        var service: String?
         @Option(help: "Remove the key for this app at Apple's push service.") var bundleId: String?
         @Flag(help: "That key is the one for Apple's sandbox.") var sandbox = false
 
         private static let services = ["web", "apns", "fcm"]
 
         func validate() throws {
-            if let service, !Self.services.contains(service) {
-                throw ValidationError("The push service must be web, apns or fcm, not \(service).")
+            if let service, service != "serve", !Self.services.contains(service) {
+                throw ValidationError("The push service must be web, apns, fcm or serve, not \(service).")
             }
             guard bundleId == nil || service == "apns" else {
                 throw ValidationError("--bundle-id is for apns.")
@@ -210,6 +242,7 @@ extension Project.Push {
             let answer = try connection.call(.DELETE, path).object
             if connection.json { return try Output.json(answer) }
             if let bundleId { return print("the key for \(bundleId) is removed") }
+            if service == "serve" { return print("serve off") }
             // A service that the project has no settings for is neither on nor off.
             for name in service.map({ [$0] }) ?? Self.services
             where (answer[name] as? [String: Any])?["state"] as? String == "off" {

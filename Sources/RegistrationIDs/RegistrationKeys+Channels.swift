@@ -1,0 +1,129 @@
+import COpenSSL
+import Model
+
+/// Where messages for one channel of a user agent are sent, as the URL of a subscription names it.
+public struct ChannelAddress: Hashable, Sendable {
+    public static let senderKeyHashBytes = 32
+
+    public var device: Registration
+    public var channel: ChannelID
+    /// The SHA-256 of the public key that may send (RFC 8292 §4); `nil` where anybody who knows the URL may.
+    public var senderKeyHash: [UInt8]?
+
+    public init(device: Registration, channel: ChannelID, senderKeyHash: [UInt8]? = nil) {
+        precondition(
+            senderKeyHash.map { $0.count == ChannelAddress.senderKeyHashBytes } ?? true,
+            "a SHA-256 has 32 bytes")
+        self.device = device
+        self.channel = channel
+        self.senderKeyHash = senderKeyHash
+    }
+}
+
+/// Addresses of channels, sealed: the text is a capability, and no node keeps a record of it. The texts of
+/// two channels do not show whether the channels are of one device. A changed character makes a text worth
+/// nothing.
+///
+/// The text is base64url of the key's number, 12 bytes of nonce, and AES-256-GCM over device, channel and the
+/// sender's key (NIST SP 800-38D). The nonce is an HMAC over the plaintext, so that two plaintexts never
+/// share one, and no randomness is needed.
+extension RegistrationKeys {
+    /// The longest text of an address, in characters.
+    public static let addressLengthMax = 124
+    private static let nonceBytes = 12
+    private static let tagBytes = 16
+    private static let plainBytes = 32
+
+    struct ChannelKeys {
+        /// 32 bytes each, made from a key's material for this use alone.
+        let cipher: [UInt8]
+        let nonces: [UInt8]
+
+        init(_ material: [UInt8]) {
+            cipher = RegistrationKeys.hmac(material, Array("tidecast channels 1".utf8))
+            nonces = RegistrationKeys.hmac(material, Array("tidecast channel nonces 1".utf8))
+        }
+    }
+
+    /// The text of an address, under the key for new ids.
+    public func seal(_ address: ChannelAddress) -> [UInt8] {
+        let (high, low) = RegistrationKeys.words(of: address.device)
+        var plain: [UInt8] = []
+        for word in [high, low, address.channel.high, address.channel.low] {
+            withUnsafeBytes(of: word.bigEndian) { plain.append(contentsOf: $0) }
+        }
+        plain += address.senderKeyHash ?? []
+        let keys = newest.channels
+        let nonce = Array(
+            RegistrationKeys.hmac(keys.nonces, plain).prefix(RegistrationKeys.nonceBytes))
+        let head = newest.key.number
+        guard let sealed = RegistrationKeys.encipher(plain, keys.cipher, nonce: nonce, head: head) else {
+            fatalError("AES-256-GCM is not to be had from libcrypto")
+        }
+        return Base64URL.encode([head] + nonce + sealed)
+    }
+
+    public func openAddress(_ text: some Collection<UInt8>) -> Result<ChannelAddress, RegistrationError> {
+        guard text.count <= RegistrationKeys.addressLengthMax, let bytes = Base64URL.decode(text) else {
+            return .failure(.malformed)
+        }
+        let least = 1 + RegistrationKeys.nonceBytes + RegistrationKeys.plainBytes + RegistrationKeys.tagBytes
+        let extra = bytes.count - least
+        guard extra == 0 || extra == ChannelAddress.senderKeyHashBytes else { return .failure(.malformed) }
+        guard let key = keys.first(where: { $0.key.number == bytes[0] }) else {
+            return .failure(.unknownKey)
+        }
+        let nonce = Array(bytes[1...RegistrationKeys.nonceBytes])
+        let sealed = Array(bytes[(1 + RegistrationKeys.nonceBytes)...])
+        guard
+            let plain = RegistrationKeys.decipher(sealed, key.channels.cipher, nonce: nonce, head: bytes[0])
+        else { return .failure(.malformed) }
+        func word(_ place: Int) -> UInt64 {
+            plain[(place * 8)..<(place * 8 + 8)].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        guard
+            let device = RegistrationKeys.registration(word(0), word(1), key: key.key, suffix: nil)
+        else { return .failure(.malformed) }
+        return device.map { device in
+            ChannelAddress(
+                device: device, channel: ChannelID(high: word(2), low: word(3)),
+                senderKeyHash: extra > 0 ? Array(plain[RegistrationKeys.plainBytes...]) : nil)
+        }
+    }
+
+    // MARK: AES-256-GCM
+
+    /// Ciphertext and tag. `head` is authenticated, and is not in the result.
+    private static func encipher(_ plain: [UInt8], _ key: [UInt8], nonce: [UInt8], head: UInt8) -> [UInt8]? {
+        guard let context = EVP_CIPHER_CTX_new() else { return nil }
+        defer { EVP_CIPHER_CTX_free(context) }
+        var out = [UInt8](repeating: 0, count: plain.count)
+        var tag = [UInt8](repeating: 0, count: tagBytes)
+        var count: Int32 = 0
+        guard EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
+            EVP_EncryptUpdate(context, nil, &count, [head], 1) == 1,
+            EVP_EncryptUpdate(context, &out, &count, plain, Int32(plain.count)) == 1,
+            count == plain.count,
+            EVP_EncryptFinal_ex(context, nil, &count) == 1,
+            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(tagBytes), &tag) == 1
+        else { return nil }
+        return out + tag
+    }
+
+    /// `nil` where the tag does not fit: the text was not sealed under the key.
+    private static func decipher(_ sealed: [UInt8], _ key: [UInt8], nonce: [UInt8], head: UInt8) -> [UInt8]? {
+        guard let context = EVP_CIPHER_CTX_new() else { return nil }
+        defer { EVP_CIPHER_CTX_free(context) }
+        let text = Array(sealed.dropLast(tagBytes))
+        var tag = Array(sealed.suffix(tagBytes))
+        var out = [UInt8](repeating: 0, count: text.count)
+        var count: Int32 = 0
+        guard EVP_DecryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
+            EVP_DecryptUpdate(context, nil, &count, [head], 1) == 1,
+            EVP_DecryptUpdate(context, &out, &count, text, Int32(text.count)) == 1,
+            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(tagBytes), &tag) == 1,
+            EVP_DecryptFinal_ex(context, nil, &count) == 1
+        else { return nil }
+        return out
+    }
+}
