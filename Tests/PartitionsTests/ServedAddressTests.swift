@@ -125,6 +125,22 @@ struct ServedAddressTests {
         #expect(harness.waitingCount(1, device.index.rawValue) == 3)
     }
 
+    @Test("gets all that waits where the device does not acknowledge what that service gets")
+    func keptByOne() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness, [.fcm], keeps: true)
+        let plain = ServedAddressTests.transport(.web)
+        _ = harness.request(.setTransport(device, by: .backend, plain), of: device.partition)
+        harness.publish("a", to: "news")
+        try PushTests.answer(harness, .done)
+        harness.settle()
+        #expect(taken(harness) == ["a by fcm"] && harness.waitingCount(1, device.index.rawValue) == 1)
+        change(harness, to: ServedAddressTests.both)
+        try PushTests.answer(harness, .done)
+        harness.settle()
+        #expect(taken(harness) == ["a by web"] && harness.waitingCount(1, device.index.rawValue) == 0)
+    }
+
     @Test("gets from the beginning what still waits where one of them ends", arguments: [true, false])
     func endOfOne(isGone: Bool) throws {
         let harness = PartitionHarness()

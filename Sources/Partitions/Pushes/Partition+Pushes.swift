@@ -125,7 +125,8 @@ extension Partition {
     private func nextToPush(_ index: UInt32, _ now: Instant) -> LogEntry? {
         guard let stored = pushAddress(index) else { return nil }
         let (kind, durable) = (stored.transport.kind, pipeline.durable)
-        return state.log.waiting(for: index, after: state.pushedUpTo(index), limit: 1) {
+        let pushed = state.pushedUpTo(index, by: stored.transport)
+        return state.log.waiting(for: index, after: pushed, limit: 1) {
             $0.record <= durable && (isAlive($0, at: kind, now) || pushesPastEnd)
         }.first
     }
@@ -312,7 +313,8 @@ extension Partition {
             }
             let durable = pipeline.durable
             let now = clock.latest
-            let isWaiting = !state.log.waiting(for: index, after: state.pushedUpTo(index), limit: 1) {
+            let pushed = state.pushedUpTo(index, by: stored.transport)
+            let isWaiting = !state.log.waiting(for: index, after: pushed, limit: 1) {
                 $0.record <= durable && $0.ends[stored.transport.kind] > now
             }.isEmpty
             if isWaiting { return "a message waits for device \(index), and nobody pushes it" }

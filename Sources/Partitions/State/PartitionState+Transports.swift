@@ -52,9 +52,11 @@ extension PartitionState {
     }
 
     /// Up to where push services have what waits for a device that acknowledges itself, whichever of its
-    /// addresses got it: another address goes on from there.
-    func pushedUpTo(_ index: UInt32) -> Position {
-        transports[index]?.reduce(.zero) { max($0, $1.pushedUpTo) } ?? .zero
+    /// addresses got it: another such address goes on from there. An address for which the device does not
+    /// acknowledge gets all that waits, because what waits is not delivered otherwise.
+    func pushedUpTo(_ index: UInt32, by transport: Transport) -> Position {
+        guard transport.keepsMessages else { return .zero }
+        return transports[index]?.reduce(.zero) { max($0, $1.pushedUpTo) } ?? .zero
     }
 
     /// What an address got may be lost with it: the device's other addresses get from the beginning what
