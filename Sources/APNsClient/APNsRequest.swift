@@ -67,8 +67,8 @@ public struct APNsResponse: Sendable {
         /// `APNsClientSettings.answerFieldBytesMax` bytes in all; `body` is the beginning, at most
         /// `APNsClientSettings.answerBodyBytesMax` bytes, and may be cut.
         case answered(status: Int, fields: [(name: String, value: String)], body: [UInt8])
-        /// `prepare` threw, or gave what HTTP does not allow. Nothing was sent.
-        case notPrepared(reason: String)
+        /// `prepare` threw this, or gave what HTTP does not allow. Nothing was sent.
+        case notPrepared(any Error)
         /// The service has surely not processed the request: no connection, too long a wait, a full line, a
         /// stream that the service refused (REFUSED_STREAM, or above a GOAWAY's last stream).
         case notSent(reason: String)

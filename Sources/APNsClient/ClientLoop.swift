@@ -109,7 +109,7 @@ final class ClientLoop {
                 return machine.renew(request.pool, connection: id, now: now)
             }
         } catch {
-            answer(ticket, .notPrepared(reason: "\(error)"))
+            answer(ticket, .notPrepared(error))
             machine.notPrepared(ticket, now: now)
         }
     }

@@ -46,8 +46,8 @@ public struct PushHTTPAnswer: Sendable {
         /// have lower-case names and at most `PushClientSettings.answerFieldBytesMax` bytes in all; `body`
         /// is the beginning, at most `PushClientSettings.answerBodyBytesMax` bytes, and may be cut.
         case answered(status: Int, fields: [(name: String, value: String)], body: [UInt8])
-        /// `prepare` or `mayLeave` threw, or `prepare` gave what HTTP does not allow. Nothing was sent.
-        case notPrepared(reason: String)
+        /// `prepare` or `mayLeave` threw this, or `prepare` gave what HTTP does not allow. Nothing was sent.
+        case notPrepared(any Error)
         /// Too many requests waited, the request waited for too long, or the client stopped. Nothing was
         /// sent, which says nothing of the service.
         case notTried(reason: String)

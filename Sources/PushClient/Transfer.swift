@@ -25,7 +25,7 @@ final class Transfer {
     private var hasLeft = false
     private var refused: String?
     /// Why the request must not leave any more.
-    private var withheld: String?
+    private var withheld: (any Error)?
     private var head: AnswerHead
     private var answer: [UInt8] = []
     /// When the worker first saw the answer's whole header block.
@@ -104,15 +104,8 @@ final class Transfer {
     }
 
     /// Makes the request's fields and body. An error means that the request does not leave.
-    func begin(
-        _ request: PushHTTPRequest, key: OriginQueue<PushHTTPRequest>.Key
-    ) throws(PushClientError) {
-        let prepared: (fields: [(String, String)], body: [UInt8])
-        do {
-            prepared = try request.prepare()
-        } catch {
-            throw PushClientError(description: "\(error)")
-        }
+    func begin(_ request: PushHTTPRequest, key: OriginQueue<PushHTTPRequest>.Key) throws {
+        let prepared = try request.prepare()
         guard 1...settings.sentBytesMax ~= prepared.body.count else {
             throw PushClientError(
                 description:
@@ -189,7 +182,7 @@ final class Transfer {
         if let status = head.status {
             return .answered(status: status, fields: head.fields, body: answer)
         }
-        if let withheld, !hasLeft { return .notPrepared(reason: withheld) }
+        if let withheld, !hasLeft { return .notPrepared(withheld) }
         // No service has the whole request before libcurl has read the body.
         return .failed(reason: hasLeft ? reason : refused ?? reason, mayHaveArrived: hasLeft)
     }
@@ -240,7 +233,7 @@ final class Transfer {
         do {
             try transfer.mayLeave()
         } catch {
-            transfer.withheld = "\(error)"
+            transfer.withheld = error
             return CURL_PREREQFUNC_ABORT
         }
         return CURL_PREREQFUNC_OK

@@ -90,22 +90,18 @@ final class Worker {
         var begun = 0
         while begun < Worker.begunAtOnceMax, let (request, key) = queue.next(now: now) {
             begun += 1
-            do throws(PushClientError) {
+            do {
                 try begin(request, key)
                 busyAt = now
             } catch {
                 queue.ended(key, isAnswered: nil, now: now)
-                answers.append(
-                    PushHTTPAnswer(
-                        number: request.number, result: .notPrepared(reason: error.description)))
+                answers.append(PushHTTPAnswer(number: request.number, result: .notPrepared(error)))
             }
         }
         for request in queue.takeLate() { answers.append(request.notTried(tooLate)) }
     }
 
-    private func begin(
-        _ request: PushHTTPRequest, _ key: OriginQueue<PushHTTPRequest>.Key
-    ) throws(PushClientError) {
+    private func begin(_ request: PushHTTPRequest, _ key: OriginQueue<PushHTTPRequest>.Key) throws {
         let transfer: Transfer
         let isSystems = request.caPEM == nil
         if let kept = spare.lastIndex(where: { $0.trustsSystem == isSystems }) {
@@ -113,7 +109,7 @@ final class Worker {
         } else {
             transfer = try Transfer(trustsSystem: isSystems, settings: settings)
         }
-        do throws(PushClientError) {
+        do {
             try transfer.begin(request, key: key)
             guard curl_multi_add_handle(multi.raw, transfer.easy) == CURLM_OK else {
                 throw PushClientError(description: "libcurl takes no further request")

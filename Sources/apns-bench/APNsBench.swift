@@ -22,7 +22,8 @@ final class Count: Sendable {
             for answer in answers {
                 switch answer.result {
                 case .answered(let status, _, _): seen.statuses[status, default: 0] += 1
-                case .notPrepared(let reason), .notSent(let reason):
+                case .notPrepared(let error): seen.failures["\(error) (not sent)", default: 0] += 1
+                case .notSent(let reason):
                     seen.failures[reason + " (not sent)", default: 0] += 1
                 case .failed(let reason): seen.failures[reason, default: 0] += 1
                 }

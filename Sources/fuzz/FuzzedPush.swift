@@ -72,6 +72,7 @@ enum FuzzedPush {
         case .refused(let text):
             precondition(text.utf8.count < 1000 && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
         case .failed(let seconds): precondition(seconds.map { (0...2_419_200).contains($0) } ?? true)
+        case .notTried: preconditionFailure("an answer was tried")
         }
     }
 

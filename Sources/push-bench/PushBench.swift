@@ -22,7 +22,8 @@ final class Count: Sendable {
             for answer in answers {
                 switch answer.result {
                 case .answered(let status, _, _): seen.statuses[status, default: 0] += 1
-                case .notPrepared(let reason), .notTried(let reason): seen.failures[reason, default: 0] += 1
+                case .notPrepared(let error): seen.failures["\(error)", default: 0] += 1
+                case .notTried(let reason): seen.failures[reason, default: 0] += 1
                 case .failed(let reason, let mayHaveArrived):
                     let text = reason + (mayHaveArrived ? " (may have arrived)" : "")
                     seen.failures[text, default: 0] += 1

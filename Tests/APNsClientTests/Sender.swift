@@ -89,7 +89,7 @@ extension APNsResponse {
         return nil
     }
     var notPrepared: String? {
-        if case .notPrepared(let reason) = result { return reason }
+        if case .notPrepared(let error) = result { return "\(error)" }
         return nil
     }
 }

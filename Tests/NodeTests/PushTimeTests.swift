@@ -31,12 +31,12 @@ import Testing
         #expect(throws: Never.self) { try left(job(endsAfter: 0, isMomentary: true)).check() }
     }
 
-    @Test("runs while the message waits for its connection, and is told by its words")
+    @Test("runs while the message waits for its connection, and is told apart from other errors")
     func overMeanwhile() throws {
         let late = try left(job(endsAfter: 60_000), since: .seconds(61))
         let error = try #require(throws: (any Error).self) { try late.check() }
-        #expect(PushDispatch.withheld("\(error)") == .expired)
-        #expect(PushDispatch.withheld("\(LostOwnership())") == .unsent("\(LostOwnership())"))
+        #expect(PushDispatch.withheld(error) == .expired)
+        #expect(PushDispatch.withheld(LostOwnership()) == .unsent("\(LostOwnership())"))
     }
 
     @Test("that is over is a count of its own")

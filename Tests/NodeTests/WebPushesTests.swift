@@ -103,7 +103,7 @@ import Testing
             #expect(throws: (any Error).self) { try late.mayLeave() },
             #expect(throws: (any Error).self) { _ = try late.prepare() },
         ] {
-            #expect(error.map { PushDispatch.withheld("\($0)") } == .expired)
+            #expect(error.map { PushDispatch.withheld($0) } == .expired)
         }
         let over = #expect(throws: PushRefusal.self) { try request(try world(), endsAfter: 0) }
         #expect(over?.outcome == .expired)

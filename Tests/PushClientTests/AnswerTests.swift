@@ -150,20 +150,19 @@ struct AnswerTests {
 
     @Test("sends nothing of a request whose preparation fails")
     func notPrepared() async throws {
-        struct Mistake: Error, CustomStringConvertible {
-            var description: String { "the key is gone" }
-        }
+        struct KeyIsGone: Error {}
         let server = try await StandIn.start(.http2) { _ in .answer(201) }
         let sender = try Sender()
         let request = PushHTTPRequest(number: 3, url: server.url("/"), caPEM: server.caPEM) { _ in
             true
         } prepare: {
-            throw Mistake()
+            throw KeyIsGone()
         }
-        guard case .notPrepared("the key is gone") = try await sender.answer(request) else {
+        guard case .notPrepared(let error) = try await sender.answer(request) else {
             Issue.record("the request was prepared")
             return
         }
+        #expect(error is KeyIsGone)
         #expect(server.seen.connections == 0)
     }
 

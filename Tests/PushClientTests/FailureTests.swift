@@ -103,11 +103,11 @@ struct FailureTests {
         let sender = try Sender()
         var late = server.request(path: "/late")
         late.mayLeave = { throw TooLate() }
-        guard case .notPrepared(let reason) = try await sender.answer(late) else {
+        guard case .notPrepared(let error) = try await sender.answer(late) else {
             Issue.record("the request left")
             return
         }
-        #expect(reason == "too late")
+        #expect(error is TooLate)
         #expect(try await sender.answer(server.request(path: "/next")).status == 201)
         // Now a connection stands.
         guard case .notPrepared = try await sender.answer(late) else {

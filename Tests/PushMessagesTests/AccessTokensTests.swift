@@ -146,6 +146,23 @@ struct AccessTokensTests {
         #expect(world.fetches.count == 2)
     }
 
+    @Test("a request that had no turn is no failure: its messages come again, and the next one asks at once")
+    func notTried() {
+        let world = World()
+        for round in 1...3 {
+            world.want(1...3)
+            #expect(world.fetches.count == round)
+            world.answer(.notTried("no turn"))
+            #expect(world.givenUp.count == 3 && world.givenUp[1] == .unsent("no turn"))
+            world.givenUp = [:]
+        }
+        world.want(1...1)
+        world.answer(.failed(retryAfterSeconds: nil))
+        world.pass(1)
+        world.want(2...2)
+        #expect(world.fetches.count == 5, "the first failure pauses for the shortest time")
+    }
+
     @Test("a failure while the token still counts stops nobody")
     func failedRenewal() {
         let world = World()

@@ -114,13 +114,10 @@ final class APNsDispatch: Sendable {
                     isAboutAddress: message.content.isAbout(message.address), now: Clock.now().wall,
                     isRepeated: { state.withLock { $0.oldNews.isRepeated(message.id) } })
                 answered(message, verdict, on: answer.connection)
-            case .notPrepared(let reason):
-                let outcome = PushDispatch.withheld(reason)
-                dispatch.notices.tell(outcome, ticket)
-                dispatch.post(outcome, ticket)
+            case .notPrepared(let error):
+                dispatch.post(dispatch.withheld(ticket, because: error), ticket)
             case .notSent(let reason), .failed(let reason):
-                dispatch.notices.unreached(.apns, at: ticket.host, because: reason)
-                dispatch.post(.transient(retryAfterSeconds: nil), ticket)
+                dispatch.post(dispatch.unreached(ticket, because: reason), ticket)
             }
         }
     }

@@ -68,7 +68,8 @@ struct PushTimeLeft: Sendable {
     }
 }
 
-private struct TimeIsOver: Error, CustomStringConvertible {
+/// The message's time to live at its push service is over.
+struct TimeIsOver: Error, CustomStringConvertible {
     let description = PushOutcome.timeIsOver
 }
 

@@ -16,6 +16,10 @@ struct PushTicket: Sendable {
     var host: String
 }
 
+private struct NoClient: Error, CustomStringConvertible {
+    let description = "there is no client for push services"
+}
+
 /// A node's way to push services over HTTP: one client for all loops and for all services but Apple's. The
 /// answers go back to the loops' mailboxes.
 ///
@@ -64,7 +68,7 @@ final class PushDispatch: Sendable {
             return client
         }
         guard let client else {
-            return done(.notPrepared(reason: "there is no client for push services"))
+            return done(.notPrepared(NoClient()))
         }
         client.submit([request])
     }
@@ -110,29 +114,35 @@ final class PushDispatch: Sendable {
                 now: Clock.now().wall)
             notices.tell(outcome, ticket)
             return outcome
-        case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
-            return unanswered(result, of: ticket, because: reason)
+        case .notPrepared(let error): return withheld(ticket, because: error)
+        case .notTried(let reason): return untried(ticket, because: reason)
+        case .failed(let reason, _): return unreached(ticket, because: reason)
         }
     }
 
+    /// The outcome of a message that had no turn in the client, which says nothing of the service.
+    func untried(_ ticket: PushTicket, because reason: String) -> PushOutcome {
+        let outcome = PushOutcome.unsent(reason)
+        notices.tell(outcome, ticket)
+        return outcome
+    }
+
     /// The outcome of a message that the service has not answered.
-    func unanswered(
-        _ result: PushHTTPAnswer.Result, of ticket: PushTicket, because reason: String
-    ) -> PushOutcome {
-        switch result {
-        case .notPrepared, .notTried:
-            let outcome = PushDispatch.withheld(reason)
-            notices.tell(outcome, ticket)
-            return outcome
-        case .answered, .failed: break
-        }
+    func unreached(_ ticket: PushTicket, because reason: String) -> PushOutcome {
         notices.unreached(ticket.kind, at: ticket.host, because: reason)
         return .transient(retryAfterSeconds: nil)
     }
 
-    /// The outcome of a message that did not leave: clients pass on in words what `mayLeave` has thrown.
-    static func withheld(_ reason: String) -> PushOutcome {
-        reason == PushOutcome.timeIsOver ? .expired : .unsent(reason)
+    /// The outcome of a message that did not leave.
+    func withheld(_ ticket: PushTicket, because error: any Error) -> PushOutcome {
+        let outcome = PushDispatch.withheld(error)
+        notices.tell(outcome, ticket)
+        return outcome
+    }
+
+    /// What it means that `mayLeave` or the making of a request threw this.
+    static func withheld(_ error: any Error) -> PushOutcome {
+        error is TimeIsOver ? .expired : .unsent("\(error)")
     }
 
     static func retryAfter(_ fields: [(name: String, value: String)]) -> String? {

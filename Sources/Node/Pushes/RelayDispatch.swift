@@ -85,7 +85,11 @@ final class RelayDispatch: Sendable {
                 answer = AccessTokenAnswer(
                     status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
                     now: Clock.now().wall)
-            case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
+            case .notTried(let reason): answer = .notTried(reason)
+            case .notPrepared(let error):
+                dispatch.notices.unreached(.fcm, at: sender.tokenURL, because: "\(error)")
+                answer = .failed(retryAfterSeconds: nil)
+            case .failed(let reason, _):
                 dispatch.notices.unreached(.fcm, at: sender.tokenURL, because: reason)
                 answer = .failed(retryAfterSeconds: nil)
             }
@@ -126,8 +130,9 @@ final class RelayDispatch: Sendable {
             }
             dispatch.notices.tell(verdict.outcome, ticket)
             dispatch.post(verdict.outcome, ticket)
-        case .notPrepared(let reason), .notTried(let reason), .failed(let reason, _):
-            dispatch.post(dispatch.unanswered(result, of: ticket, because: reason), ticket)
+        case .notPrepared(let error): dispatch.post(dispatch.withheld(ticket, because: error), ticket)
+        case .notTried(let reason): dispatch.post(dispatch.untried(ticket, because: reason), ticket)
+        case .failed(let reason, _): dispatch.post(dispatch.unreached(ticket, because: reason), ticket)
         }
     }
 

@@ -100,6 +100,8 @@ public struct AccessTokens: Sendable {
             let tickets = waiting
             waiting = []
             effects += tickets.map { .use(ticket: $0, token: text) }
+        // The messages come again, and the first one asks at once.
+        case .notTried(let reason): giveUpWaiting(.unsent(reason), &effects)
         case .refused(let reason):
             pause(now, least: bounds.refusedPause, asked: nil, telling: .credentials(reason), &effects)
         case .failed(let seconds):
@@ -161,6 +163,10 @@ public struct AccessTokens: Sendable {
         #if DEBUG
             if planted.contains(.forgetPauses) { paused = nil }
         #endif
+        giveUpWaiting(outcome, &effects)
+    }
+
+    private mutating func giveUpWaiting(_ outcome: PushOutcome, _ effects: inout [Effect]) {
         let tickets = waiting
         waiting = []
         effects += tickets.map { .giveUp(ticket: $0, outcome) }

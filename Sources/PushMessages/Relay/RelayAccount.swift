@@ -46,6 +46,9 @@ public enum AccessTokenAnswer: Hashable, Sendable {
     /// The account or its key is refused. The text is for an operator.
     case refused(String)
     case failed(retryAfterSeconds: Int?)
+    /// The request had no turn in the client, which says nothing of the token's host. The text is for an
+    /// operator.
+    case notTried(String)
 
     public init(status: Int, body: [UInt8], retryAfter: String?, now: WallTime) {
         if status == 200 {
