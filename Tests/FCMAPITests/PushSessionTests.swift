@@ -319,17 +319,17 @@ private struct SessionDriver {
         #expect(driver.acknowledged == driver.id(3))
     }
 
-    @Test("takes no further notification while 256 are not acknowledged, and tells when there is room")
+    @Test("takes no further notification while 1,024 are not acknowledged, and tells when there is room")
     func full() {
         var driver = SessionDriver.connected()
-        for position in 1...256 as ClosedRange<UInt64> { driver.take(position) }
-        let isTaken = driver.deliver(257)
+        for position in 1...1024 as ClosedRange<UInt64> { driver.take(position) }
+        let isTaken = driver.deliver(1025)
         #expect(!isTaken && driver.sent.isEmpty)
-        for position in 1...127 as ClosedRange<UInt64> { driver.acknowledge(position) }
+        for position in 1...511 as ClosedRange<UInt64> { driver.acknowledge(position) }
         func isDrained() -> Bool { driver.effects.contains { if case .drained = $0 { true } else { false } } }
         #expect(!isDrained())
-        driver.acknowledge(128)
-        #expect(isDrained() && driver.session.outstanding.count == 128)
+        driver.acknowledge(512)
+        #expect(isDrained() && driver.session.outstanding.count == 512)
     }
 
     @Test("ends the device of a user agent that left without a channel, whenever the device comes")

@@ -1,5 +1,6 @@
 """A project as a push service for user agents and UnifiedPush senders: see user_agents.sh."""
 import json
+import os
 import signal
 import time
 
@@ -10,7 +11,9 @@ from pywebpush import WebPusher
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from system.checks import check, wait
-from system.node import making
+from system.node import making, start
+from system.ports import free_port
+from system.process import Server, make_certificates, tls_words
 from system.shop import Project
 from system.useragent import UserAgent, text_of
 
@@ -244,6 +247,25 @@ def stops(server, project, agent):
           "with the project its subscriptions end")
 
 
+def over_tls(made):
+    """The same over TLS, as user agents connect."""
+    folder = os.path.join(made.folder, "tls")
+    certificates, secure = os.path.join(folder, "certificates"), free_port()
+    make_certificates(certificates, "--name", "localhost")
+    server = Server(folder, *tls_words(secure, certificates), name="tls")
+    made.nodes.append(server)
+    start([server])
+    project, origin = Project(server, "push"), f"https://localhost:{secure}"
+    authority = os.path.join(certificates, "ca.pem")
+    agent = UserAgent(project.set_push("serve", "--origin", origin)["userAgents"], authority)
+    agent.connect()
+    channel = agent.subscribe()
+    answer = requests.post(channel.endpoint, data=body(channel, "over TLS"), timeout=30, verify=authority,
+                           headers={"ttl": "60", "content-encoding": "aes128gcm"})
+    check(answer.status_code == 201 and agent.notification()[1] == b"over TLS",
+          "user agents connect over TLS, and senders post over TLS")
+
+
 def main():
     with making() as made:
         server = made.server()
@@ -259,6 +281,7 @@ def main():
         unused(server, project, agent)
         closes(server, agent)
         stops(server, project, agent)
+        over_tls(made)
         server.end()
 
 

@@ -3,6 +3,7 @@ opens messages with http-ece. Senders are pywebpush and plain HTTP."""
 import base64
 import json
 import os
+import ssl
 import uuid
 
 import http_ece
@@ -52,17 +53,19 @@ class Channel:
 
 
 class UserAgent:
-    """A user agent with its channels. `url`: the WebSocket's."""
+    """A user agent with its channels. `url`: the WebSocket's; `authority`: the file of the server's
+    certificate authority, for TLS."""
 
-    def __init__(self, url):
+    def __init__(self, url, authority=None):
         self.url, self.uaid, self.socket = url, None, None
+        self.tls = ssl.create_default_context(cafile=authority) if authority else None
         self.channels = {}
         # Notifications that came and were not handed out.
         self.waiting = []
 
     def connect(self):
         """Connects and says `hello`. Returns the answer."""
-        self.socket = connect(self.url, subprotocols=["push-notification"], max_size=None)
+        self.socket = connect(self.url, subprotocols=["push-notification"], max_size=None, ssl=self.tls)
         hello = {"messageType": "hello", "broadcasts": {}, "use_webpush": True}
         self.say(**hello, **({"uaid": self.uaid} if self.uaid else {}))
         answer = self.answer("hello")

@@ -43,7 +43,7 @@ public struct PushSession {
     /// Channels that may be made or ended at once.
     static let requestsMax = 32
     /// Notifications that a user agent may have without acknowledging them.
-    static let outstandingMax = 256
+    static let outstandingMax = 1024
     /// Seconds between two pings of a user agent, as at Mozilla's service.
     static let pingSeconds: UInt64 = 45
 
@@ -167,13 +167,23 @@ public struct PushSession {
         _ updates: [PushServiceMessage.Update], _ effects: inout [Effect]
     ) {
         for update in updates {
-            guard let event = update.event,
-                let place = outstanding.firstIndex(where: { $0.event == event && !$0.isAcknowledged })
+            guard let event = update.event, let place = place(of: event), !outstanding[place].isAcknowledged
             else { continue }
             outstanding[place].isAcknowledged = true
             effects.append(.note(.acknowledged(PushServiceNote.Fate(code: update.code))))
         }
         settle(&effects)
+    }
+
+    /// Positions rise, so the place of an event is found by halves.
+    private func place(of event: EventID) -> Int? {
+        var low = 0
+        var high = outstanding.count
+        while low < high {
+            let middle = (low + high) / 2
+            if outstanding[middle].event.position < event.position { low = middle + 1 } else { high = middle }
+        }
+        return low < outstanding.count && outstanding[low].event == event ? low : nil
     }
 
     /// Acknowledges as far as all is acknowledged.
