@@ -175,6 +175,9 @@ public final class RegistrationKeys {
         return out
     }
 
+    /// The key under which new ids are made.
+    public var newestKey: UInt8 { newest.key.number }
+
     private static let tokenUse: UInt64 = 0x746F_6B65_6E00_0001
     private static let credentialUse: UInt64 = 0x6372_6564_0000_0001
 

@@ -270,7 +270,7 @@ public struct PushSession {
         switch refusal {
         case .unregistered, .invalidToken, .wrongCredential, .senderMismatch: return 410
         case .tooManyTopics, .quota: return 429
-        case .unavailable, .deadlineExceeded: return 503
+        case .unavailable, .deadlineExceeded, .pushKeyRefused: return 503
         }
     }
 
@@ -291,7 +291,8 @@ public struct PushSession {
             guard !isUnused else { return end(Code.tryAgainLater, &effects) }
             (device, credential) = (nil, nil)
             register(&effects)
-        case .tooManyTopics, .quota, .unavailable, .deadlineExceeded: end(Code.tryAgainLater, &effects)
+        case .tooManyTopics, .quota, .unavailable, .deadlineExceeded, .pushKeyRefused:
+            end(Code.tryAgainLater, &effects)
         }
     }
 

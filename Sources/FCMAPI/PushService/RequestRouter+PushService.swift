@@ -62,6 +62,10 @@ enum PushPostAnswer {
         case .unavailable(let reason):
             PushPostAnswer.refusal(
                 503, "The service is currently unavailable: \(reason).", retrySeconds: retrySeconds)
+        // A user agent that is a device of the project has no address at another push service.
+        case .pushKeyRefused:
+            PushPostAnswer.refusal(
+                503, "The service is currently unavailable.", retrySeconds: retrySeconds)
         case .deadlineExceeded:
             PushPostAnswer.refusal(
                 503, "It is not known whether the message was accepted.", retrySeconds: retrySeconds)

@@ -40,6 +40,8 @@ struct AccessTokenChecks {
             newest = text
             pausedUntil = .zero
         case .refused: pausedUntil = now.advanced(by: bounds.refusedPause)
+        // The host has not been asked, and may be asked at once.
+        case .notTried: break
         case .failed(let seconds):
             let asked = TimeSpan.seconds(UInt64(clamping: seconds ?? 0))
             pausedUntil = now.advanced(by: max(bounds.pauseMin, min(asked, bounds.pauseMax)))

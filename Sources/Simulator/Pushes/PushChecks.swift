@@ -183,7 +183,7 @@ struct SenderChecks {
                 origin.closedUntil.flatMap { now < $0 ? $0 : nil } ?? now.advanced(by: bounds.pauseMin)
             origin.closedUntil = max(next, now.advanced(by: asked))
         case .overQuota: origin.spentUntil = max(origin.spentUntil ?? now, now.advanced(by: asked))
-        case .credentials, .throttled: origin.isVague = true
+        case .credentials, .unset, .throttled: origin.isVague = true
         case .refusedContent, .unsent, .expired: break
         }
     }
