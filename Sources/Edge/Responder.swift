@@ -156,11 +156,7 @@ public final class Responder {
     /// Queues a chunk. Returns false, and queues nothing, where the queue is past its bound or the stream is
     /// closed.
     public func write(_ chunk: SharedBytes) -> Bool {
-        guard isOpen, state == .streaming else { return false }
-        if queue.count - queueHead >= Responder.queueChunksMax || queuedBytes >= Responder.queueBytesMax {
-            wasRefused = true
-            return false
-        }
+        guard hasRoom() else { return false }
         if first == nil {
             first = chunk
             movedAt = Responder.unknown
@@ -169,6 +165,16 @@ public final class Responder {
         }
         queuedBytes += chunk.bytes.count
         transport?.wake(self)
+        return true
+    }
+
+    /// Whether the queue takes a chunk. Where it does not, the handler hears when there is room again.
+    public func hasRoom() -> Bool {
+        guard isOpen, state == .streaming else { return false }
+        if queue.count - queueHead >= Responder.queueChunksMax || queuedBytes >= Responder.queueBytesMax {
+            wasRefused = true
+            return false
+        }
         return true
     }
 

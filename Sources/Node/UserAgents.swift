@@ -112,7 +112,7 @@ final class UserAgents {
     private func carryOut(_ effects: [PushSession.Effect], of connection: Connection) {
         for effect in effects {
             switch effect {
-            case .send(let text): _ = connection.responder.write(SharedBytes(text))
+            case .send(let text): send(text, to: connection)
             case .attach(let device, let proof):
                 guard !connection.isGone else { continue }
                 connection.stream = loop.attach(device, by: .device(proof), resume: nil)
@@ -129,6 +129,15 @@ final class UserAgents {
             }
         }
         forgetIfDone(connection)
+    }
+
+    /// A user agent that does not read the answers to its own requests is ended.
+    private func send(_ text: [UInt8], to connection: Connection) {
+        guard !connection.isGone, !connection.responder.write(SharedBytes(text)) else { return }
+        endStream(of: connection)
+        var effects: [PushSession.Effect] = []
+        connection.session.end(PushSession.Code.tryAgainLater, into: &effects)
+        carryOut(effects, of: connection)
     }
 
     private func forgetIfDone(_ connection: Connection) {
@@ -214,6 +223,8 @@ final class UserAgents {
 
     func deliver(_ chunk: StreamChunk, to stream: UInt64) -> Bool {
         guard let number = byStream[stream], let connection = connections[number] else { return false }
+        // What the session takes, the user agent must get: otherwise no acknowledgement goes on behind it.
+        guard connection.responder.hasRoom() else { return false }
         var isTaken = false
         hear(connection) { session, effects in
             isTaken = session.deliver(chunk.body, chunk.id, into: &effects)

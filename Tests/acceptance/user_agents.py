@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import socket
 import time
 
 import requests
@@ -18,6 +19,8 @@ from system.shop import Project
 from system.useragent import UserAgent, text_of
 
 MESSAGES = 60
+# Messages of 4 KB, more than the server's queue and the kernel hold for one connection.
+LARGE = 150
 BACK_OFF = 4774
 
 
@@ -185,6 +188,25 @@ def codes(server, agent):
     check(True, "codes 100, 101 and 102 are counted")
 
 
+def slow(server, agent):
+    """A user agent that does not read for a while misses nothing."""
+    slow_one = UserAgent(agent.url)
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.connect((server.host, server.port))
+    slow_one.connect(sock=plain, max_queue=1)
+    channel = slow_one.subscribe()
+    for number in range(LARGE):
+        send(channel, f"{number}:".ljust(3900, "."))
+    check(server.metrics()['tidecast_deliveries_total{outcome="behind"}'] > 0, "its connection has fallen behind")
+    for number in range(LARGE):
+        one, text = slow_one.notification()
+        assert text.startswith(f"{number}:".encode()), (number, text[:20])
+        slow_one.acknowledge(one)
+    check(True, f"{LARGE} long messages come in their order to a user agent that read none of them at first")
+    slow_one.close()
+
+
 def closes(server, agent):
     """How the server ends connections."""
     twin = UserAgent(agent.url)
@@ -279,6 +301,7 @@ def main():
         away(server, project, agent)
         killed(server, project, agent)
         unused(server, project, agent)
+        slow(server, agent)
         closes(server, agent)
         stops(server, project, agent)
         over_tls(made)

@@ -63,9 +63,10 @@ class UserAgent:
         # Notifications that came and were not handed out.
         self.waiting = []
 
-    def connect(self):
-        """Connects and says `hello`. Returns the answer."""
-        self.socket = connect(self.url, subprotocols=["push-notification"], max_size=None, ssl=self.tls)
+    def connect(self, **options):
+        """Connects and says `hello`. Returns the answer. `options` are further options of the connection."""
+        self.socket = connect(self.url, subprotocols=["push-notification"], max_size=None, ssl=self.tls,
+                              **options)
         hello = {"messageType": "hello", "broadcasts": {}, "use_webpush": True}
         self.say(**hello, **({"uaid": self.uaid} if self.uaid else {}))
         answer = self.answer("hello")
