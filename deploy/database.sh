@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# One of several PostgreSQL servers: one takes writes, the others follow it, and nothing is acknowledged before one of the
-# others has it on its disk too. What compose.replicated.yaml runs in the standard `postgres` image, and tools/cluster without.
+# One of several PostgreSQL servers. The primary takes writes, and acknowledges a commit only when one of the standbys has it on
+# its disk too. compose.replicated.yaml runs this script in the standard `postgres` image, and tools/cluster runs it without.
 #
-#   database.sh run        what the server needs is made, then it is the server; which it is, it finds out by asking the others
+#   database.sh run        makes what the server needs, then becomes the server; asks the others whether it is a standby
 #   database.sh state      "primary", or "standby", how far it has come, and "following" while it gets more from a primary
-#   database.sh promote    a standby takes writes from now on. Never by itself: deploy/failover sees to what must come first
-#   database.sh followers  how many standbys this primary could ask for an acknowledgement
+#   database.sh promote    makes a standby the primary. Never call it alone: deploy/failover does what must come first
+#   database.sh followers  the number of standbys that can acknowledge this primary's commits
 #
-# DATABASE_NAME is this server's name, DATABASE_SERVERS has the names of all; PGDATA is where it lives, which need not be there.
+# DATABASE_NAME is this server's name, DATABASE_SERVERS has the names of all. PGDATA is this server's folder, and need not exist.
 set -euo pipefail
 # As in the standard image, the password may be in a file.
 if [ -n "${POSTGRES_PASSWORD_FILE:-}" ]; then POSTGRES_PASSWORD=$(< "$POSTGRES_PASSWORD_FILE"); fi
 : "${DATABASE_NAME:?}" "${DATABASE_SERVERS:?}" "${POSTGRES_USER:?}" "${POSTGRES_PASSWORD:?}" "${POSTGRES_DB:?}" "${PGDATA:?}"
-# libpq reads it, also where the server itself is a client of the one that it follows; so it stands in no command line.
+# libpq reads the password, also where this server is a client of its primary. So the password stands in no command line.
 export PGPASSWORD=$POSTGRES_PASSWORD PGCONNECT_TIMEOUT=3
 
 others=()
@@ -20,7 +20,7 @@ for server in $DATABASE_SERVERS; do
   if [ "$server" != "$DATABASE_NAME" ]; then others+=("$server"); fi
 done
 hosts=$(IFS=,; echo "${others[*]}")
-# The others, and of them whichever takes writes: after a failover each finds the new one by itself.
+# libpq tries the others until it finds the primary. So each standby finds the new primary after a failover.
 primary="host=$hosts user=$POSTGRES_USER target_session_attrs=read-write"
 
 ask() { psql -XAtq -d "$1" -c "$2"; }
@@ -37,14 +37,14 @@ newest_of_others() {
   done | sort | tail -n 1
 }
 
-# A timeline's history is a file of eight hexadecimal digits, there as soon as a server has heard of it; the first has none.
+# A server has a history file for each timeline that it knows, but for the first. The name begins with eight hexadecimal digits.
 own_timeline() {
   local newest
   newest=$(find "$PGDATA/pg_wal" -name '*.history' -printf '%f\n' | sort | tail -n 1)
   echo "${newest:-00000001}" | cut -c -8
 }
 
-# Everything is made beside its place and moved there when it is whole, so that an end in the middle leaves nothing half.
+# The script makes each folder under another name and renames it when it is whole, so that an end in the middle leaves no half.
 make_database() {
   say "makes a new database"
   rm -rf "$PGDATA.new"
@@ -71,12 +71,12 @@ copy_primary() {
 task() {
   # A standby stays one, and looks for the primary for as long as it runs.
   if [ -e "$PGDATA/standby.signal" ]; then echo start; return; fi
-  # Else it is new, or it was the primary and has been replaced: what it then has beyond the new one was never acknowledged.
+  # Else this server is new, or a former primary: commits that the new primary lacks were never acknowledged.
   if is_there_a_primary; then echo copy; return; fi
   local newest
   newest=$(newest_of_others)
   if [ -e "$PGDATA" ]; then
-    # Alone it can acknowledge nothing, so it may well wait for the others' word that it is still the primary.
+    # A primary without standbys acknowledges nothing, so this server loses nothing by waiting for the others' timelines.
     if [[ -n $newest && $newest > $(own_timeline) ]] || [[ -z $newest && $1 -lt 30 ]]; then echo wait; else echo start; fi
   elif [ -z "$newest" ] && [ "$DATABASE_NAME" = "${DATABASE_SERVERS%% *}" ] && [ ! -e "$PGDATA.before" ]; then
     echo make
@@ -103,7 +103,7 @@ run() {
   done
   local names
   names=$(printf ', "%s"' "$DATABASE_NAME" "${others[@]}")
-  # The same on all, since any of them may be the primary one day; its own name in the list does no harm.
+  # The list is the same on all servers, since each may become the primary. A server's own name in the list does no harm.
   exec postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories= -c max_connections=200 \
     -c cluster_name="$DATABASE_NAME" -c synchronous_standby_names="ANY 1 (${names:2})" \
     -c primary_conninfo="$primary connect_timeout=3" -c wal_keep_size=1GB -c wal_retrieve_retry_interval=1s \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a cluster of the compose files needs before it starts: made at the first start, and never again. It is the one-shot service
-# `setup`, and writes into the volume `secrets`, where each file is readable only by the user who needs it:
+# Makes what a cluster of the compose files needs before its first start, and never again. The one-shot service `setup` runs this
+# script, which writes into the volume `secrets`. There each file is readable only by the user who needs it:
 #
 #   database/password      of the user `tidecast` in PostgreSQL; the file is PostgreSQL's
 #   node/engine            the database's URL with that password; the nodes'
@@ -10,7 +10,7 @@
 #   edge/ca.pem            the authority of that certificate, which clients must trust; anybody's
 #
 # `setup seal` lets nodes seal keys with a secrets key that was made for a volume of a former version.
-# `setup edge` makes a new certificate of the balancer, by a new authority, for other names or when it runs out.
+# `setup edge` makes a new certificate of the balancer, by a new authority, for other names or when the certificate expires.
 set -euo pipefail
 umask 077
 root=/secrets
@@ -57,13 +57,13 @@ if [ -e $root/made ]; then
   echo "setup: the first start made all passwords and certificates"
   exit
 fi
-# An earlier try may have ended half-way; nothing was started on what it left.
+# An earlier try may have ended half-way. Nothing has started on the files that such a try left.
 rm -rf $root/database $root/node
 mkdir $root/database $root/node
 password=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
 printf '%s' "$password" > $root/database/password
 printf 'postgres://tidecast:%s@%s\n' "$password" "${DATABASE:-db/tidecast}" > $root/node/engine
-# One for all nodes, whose names are not known before they start; nothing more is signed.
+# One certificate for all nodes, whose names are not known before they start. The authority signs nothing more.
 tidecast cert make --cluster --out $root/node > /dev/null
 rm $root/node/ca.key
 tidecast secrets key $root/node/secrets.key > /dev/null

@@ -104,7 +104,7 @@ extension Appender {
     /// `tellClosed` names the partition (rule: given-up-through-the-writer).
     mutating func close(_ partition: PartitionID, _ resolved: inout [Resolved]) {
         for row in removeWaiting(of: { $0 == partition }) {
-            resolved.append(Resolved(row, .refused("the partition is being given up")))
+            resolved.append(Resolved(row, .refused("the node is giving the partition up")))
         }
         tails[partition] = .closed
         closing.insert(partition)

@@ -197,7 +197,7 @@ public struct Appender: Sendable {
         if isFenced { return .fenced }
         switch tails[row.partition] {
         case .lost: return .taken
-        case .closed: return .refused("the partition is being given up")
+        case .closed: return .refused("the node is giving the partition up")
         case .next(let next) where next != row.sequence:
             return .refused("record \(row.sequence.rawValue) is offered where \(next.rawValue) must stand")
         case .next, nil: break

@@ -50,7 +50,7 @@ extension EngineRules {
     /// Checks a change of the small tables.
     public static func check(_ step: CatalogStep, _ writes: CatalogWrites) throws(EngineError) {
         try check(key: step.key, value: step.to)
-        guard step.from != step.to else { throw .refused("a change leads to another value") }
+        guard step.from != step.to else { throw .refused("a change must lead to another value") }
         for table in CatalogTable.allCases {
             let entries = writes.puts(table)
             for entry in entries { try check(key: entry.key, value: entry.value) }

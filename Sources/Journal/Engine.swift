@@ -229,10 +229,12 @@ public enum EngineRules {
     public static func check(_ part: SnapshotPart) throws(EngineError) {
         guard part.bytes.count <= snapshotPartBytesMax, part.end?.length ?? 0 <= snapshotBytesMax else {
             throw .refused(
-                "a part of a snapshot has at most \(snapshotPartBytesMax) bytes, and all of them"
+                "a part of a snapshot has at most \(snapshotPartBytesMax) bytes, and all parts together"
                     + " \(snapshotBytesMax)")
         }
-        guard part.number == 0 || part.upload != nil else { throw .refused("a part of no snapshot") }
+        guard part.number == 0 || part.upload != nil else {
+            throw .refused("a part that is not the first must name its upload")
+        }
     }
 
     /// Verifies a row that an engine has read.

@@ -67,11 +67,11 @@ public struct DatabaseIdentity: Hashable, Sendable {
             let number = try reader.count(max: EngineShare.countMax, elementBytesMin: 0)
             let count = try reader.count(max: EngineShare.countMax, elementBytesMin: 0)
             guard let share = EngineShare(number: number, of: count), reader.isAtEnd else {
-                throw reader.fail("a database that cannot be")
+                throw reader.fail("a number that no database of this many has")
             }
             self.share = share
         } catch {
-            throw .corrupt("what the database says of itself cannot be read: \(error)")
+            throw .corrupt("the identity that the database holds cannot be read: \(error)")
         }
     }
 

@@ -78,6 +78,10 @@ extension Router {
         effects.append(.finish(ticket: asked.ticket, .refused(outcome)))
     }
 
+    /// For a reply of another kind than the request wants.
+    private static let unfitting = Outcome.refused(
+        .unavailable("the partition's owner answered another request"))
+
     private func outcome(_ reply: Reply) -> Outcome {
         switch reply {
         case .accepted(let id): .accepted(id)
@@ -89,8 +93,7 @@ extension Router {
             .reachable(list.map { Subscription(topic: $0.topic, since: $0.since) }, by: kinds)
         case .device(let device, let transports, let pushes): .device(device, transports, pushes: pushes)
         case .refused(let refusal): .refused(self.refusal(refusal))
-        case .changes, .registered, .full, .topics, .devices, .pushes, .memberSets:
-            .refused(.unavailable("an answer to another question"))
+        case .changes, .registered, .full, .topics, .devices, .pushes, .memberSets: Router.unfitting
         }
     }
 
@@ -103,11 +106,11 @@ extension Router {
         case .tooManyTopics: .tooManyTopics
         case .tooManyFanouts(let limit):
             .quota(QuotaRefusal(kind: .fanouts, limit: UInt64(limit), retryDelay: .seconds(1)))
-        case .indicesUsedUp: .unavailable("the partition takes no new devices")
+        case .indicesUsedUp: .unavailable("the partition has no index left for a new device")
         case .pushKeyRefused: .pushKeyRefused
         case .unavailable(let reason): .unavailable(reason)
         case .unknown: .deadlineExceeded
-        case .moved, .handedOver: .unavailable("the partition is being moved")
+        case .moved, .handedOver: .unavailable("the partition is moving to another node")
         }
     }
 
@@ -124,7 +127,7 @@ extension Router {
             return turn.finish(change.ticket, .refused(self.refusal(refusal)))
         default:
             pending.removeChange(whole)
-            return turn.finish(change.ticket, .refused(.unavailable("an answer to another question")))
+            return turn.finish(change.ticket, Router.unfitting)
         }
         change.partsLeft -= 1
         if change.partsLeft > 0 {
@@ -153,7 +156,8 @@ extension Router {
             if placements[project.rawValue]?.isFull ?? false {
                 return turn.finish(ticket, .refused(.quota(full(project, turn.now))))
             }
-            return turn.finish(ticket, .refused(.unavailable("no partition takes new devices")))
+            return turn.finish(
+                ticket, .refused(.unavailable("no partition has an index left for a new device")))
         }
         let request = Request.register(
             project: project, limit: Int(offer.limit),

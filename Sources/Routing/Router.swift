@@ -367,11 +367,11 @@ public final class Router {
     }
 
     static let tooMany = "too many operations are under way"
-    static let tooManyWait = "too many operations wait for quota"
+    static let tooManyWait = "too many operations wait for tokens of the quota"
     static let quotaUnanswered = "the quota's owner does not answer"
     /// Reasons of refusals for want of tokens or of room at the gateway.
     public static let scarcities: Set = [tooMany, tooManyWait, quotaUnanswered]
-    private static let late = Refusal.unavailable("not answered in time")
+    private static let late = Refusal.unavailable("no owner answered in time")
 
     func expire(_ number: UInt64, _ turn: inout Turn) {
         // A split change ends with its parts.

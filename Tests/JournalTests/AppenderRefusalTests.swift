@@ -120,7 +120,7 @@ extension AppenderTests {
         let (a, behind) = (row(0, 1), row(0, 2))
         _ = on(&appender, .offered([a, behind]))
         _ = on(&appender, .finished(.refused("full")))
-        let reason = Resolution.refused("the partition is being given up")
+        let reason = Resolution.refused("the node is giving the partition up")
         #expect(
             on(&appender, .closing(a.partition)) == [
                 .resolved([resolved(a, reason), resolved(behind, reason)]), .closed(a.partition),

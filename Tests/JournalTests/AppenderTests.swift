@@ -187,7 +187,7 @@ import Testing
         let (a, other, waiting) = (row(0, 1), row(1, 1), row(0, 2))
         _ = on(&appender, .offered([a, other]))
         _ = on(&appender, .offered([waiting]))
-        let dropped = resolved(waiting, .refused("the partition is being given up"))
+        let dropped = resolved(waiting, .refused("the node is giving the partition up"))
         #expect(on(&appender, .closing(a.partition)) == [.resolved([dropped])])
         #expect(
             on(&appender, .offered([waiting])) == [.resolved([dropped])], "nothing more is taken in")
@@ -215,7 +215,7 @@ import Testing
             ])
         #expect(
             on(&appender, .offered([row(1, 1)])) == [
-                .resolved([resolved(row(1, 1), .refused("the partition is being given up"))])
+                .resolved([resolved(row(1, 1), .refused("the node is giving the partition up"))])
             ], "a refusal does not open it")
     }
 

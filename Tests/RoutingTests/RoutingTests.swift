@@ -328,7 +328,7 @@ struct RouterTests {
         #expect(
             Set(harness.deadlines) == [end], "who is asked last may do it no later than who is asked first")
         for outcome in harness.finished.values {
-            guard case .refused(.unavailable("not answered in time")) = outcome else {
+            guard case .refused(.unavailable("no owner answered in time")) = outcome else {
                 Issue.record("\(outcome)")
                 return
             }

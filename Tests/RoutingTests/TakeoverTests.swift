@@ -142,7 +142,7 @@ struct TakeoverTests {
         for message in UInt64(1)...50 { harness.submit(message) }
         harness.pass(milliseconds: 27_000)
         #expect(harness.accepted.isEmpty)
-        #expect(harness.outcomes == ["unavailable(\"not answered in time\")": 50])
+        #expect(harness.outcomes == ["unavailable(\"no owner answered in time\")": 50])
     }
 
     @Test("are told to try again where this process slept past their time: nobody has looked at them")
@@ -153,7 +153,7 @@ struct TakeoverTests {
         harness.isServed = true
         harness.pass(milliseconds: 10)
         #expect(harness.accepted.isEmpty)
-        #expect(harness.outcomes == ["unavailable(\"not answered in time\")": 5])
+        #expect(harness.outcomes == ["unavailable(\"no owner answered in time\")": 5])
     }
 
     @Test("keep the numbers of those of which nobody knows whether they are in")

@@ -79,8 +79,8 @@ extension Partition {
         }
     }
 
-    private static let behind = PartitionRefusal.unavailable("the journal is behind")
-    private static let topicBehind = PartitionRefusal.unavailable("the topic's partition is behind")
+    private static let behind = PartitionRefusal.unavailable("too much waits for the partition's journal")
+    private static let topicBehind = PartitionRefusal.unavailable("too much waits for the topic's partition")
 
     /// Whether the outbox to a partition has room for more. That partition may be away for long.
     func hasRoom(to partition: PartitionID) -> Bool {
