@@ -278,7 +278,7 @@ final class RequestFrontend {
 
     /// Ends the streams of deleted projects, and the streams of devices under retired registration keys.
     func endStreams(of projects: Set<ProjectNumber>, under keys: Set<UInt8>) {
-        userAgents.endStopped()
+        userAgents.endStopped(under: keys)
         guard !projects.isEmpty || !keys.isEmpty else { return }
         let gone = Set(projects.map { UInt64($0.rawValue) })
         for (stream, responder) in responders

@@ -239,10 +239,13 @@ final class UserAgents {
         }
     }
 
-    /// Ends the connections of projects that are no push services any more.
-    func endStopped() {
+    /// Ends the connections of projects that are no push services any more, and those of devices under
+    /// retired registration keys.
+    func endStopped(under keys: Set<UInt8>) {
         for connection in connections.values
-        where !(api.directory.pushServices[connection.project.number]?.isOn ?? false) {
+        where !(api.directory.pushServices[connection.project.number]?.isOn ?? false)
+            || connection.session.registrationKey.map({ keys.contains($0) }) ?? false
+        {
             change(connection) { $0.end(PushSession.Code.restart, into: &$1) }
         }
     }

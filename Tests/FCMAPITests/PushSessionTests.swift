@@ -115,7 +115,7 @@ private struct SessionDriver {
         driver.tell("{\"messageType\":\"hello\",\"uaid\":\"\",\"channelIDs\":[],\"use_webpush\":true}")
         #expect(driver.works == [.registration] && driver.sent.isEmpty)
         driver.finish(.registration, .registered(driver.new))
-        #expect(driver.attached?.key == 1)
+        #expect(driver.attached?.key == 1 && driver.session.registrationKey == 1)
         driver.open()
         let answer = try #require(driver.sent.first)
         #expect(answer["status"] as? Int == 200 && answer["use_webpush"] as? Bool == true)

@@ -70,6 +70,9 @@ public struct PushSession {
     private(set) var isAcknowledging: EventID?
     private var pinged: MonotonicTime?
 
+    /// The number of the registration key under which the user agent's device is.
+    public var registrationKey: UInt8? { device?.key }
+
     init(project: ProjectNumber, identities: any PushIdentities) {
         self.project = project
         self.identities = identities
