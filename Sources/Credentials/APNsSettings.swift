@@ -49,6 +49,8 @@ public struct APNsSettings: Hashable, Sendable {
 
     /// Whether the server pushes to Apple for the project.
     public var isOn = true
+    /// Whether a token that its environment does not know is tried in the other one, where that has a key.
+    public var triesOtherEnvironment = false
     /// In the order of `isSandbox` and `bundleID`; each pair once.
     public private(set) var keys: [Key] = []
 
@@ -90,7 +92,7 @@ extension APNsSettings {
     public var encoded: [UInt8] {
         var out = ByteWriter(capacity: 64 + keys.count * 256)
         out.u8(APNsSettings.version)
-        out.u8(isOn ? 1 : 0)
+        out.u8((isOn ? 1 : 0) | (triesOtherEnvironment ? 2 : 0))
         out.varint(keys.count)
         for key in keys {
             out.u8(key.isSandbox ? 1 : 0)
@@ -110,8 +112,9 @@ extension APNsSettings {
         let known = APNsSettings.version...APNsSettings.version
         _ = try reader.version(of: "a project's settings for Apple's push service", known)
         let flags = try reader.u8()
-        guard flags <= 1 else { throw reader.fail("settings for Apple's push service with flags \(flags)") }
-        isOn = flags == 1
+        guard flags <= 3 else { throw reader.fail("settings for Apple's push service with flags \(flags)") }
+        isOn = flags & 1 != 0
+        triesOtherEnvironment = flags & 2 != 0
         let count = try reader.count(
             max: APNsSettings.keysMax, elementBytesMin: APNsSettings.keyBytesMin)
         for _ in 0..<count { keys.append(try reader.apnsKey()) }

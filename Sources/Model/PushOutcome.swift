@@ -5,6 +5,9 @@ public enum PushOutcome: Hashable, Sendable {
     /// The address is dead. The message is given up, and the registration loses the address, unless the
     /// device has told the address again since.
     case gone
+    /// The service does not know the address in this environment, and another environment may. Otherwise the
+    /// same as `gone`.
+    case goneHere
     /// The service does not take this message. The message is given up, the address stays. The text is for
     /// an operator.
     case refusedContent(String)
@@ -33,7 +36,7 @@ extension PushOutcome {
     public var word: String {
         switch self {
         case .accepted: "accepted"
-        case .gone: "gone"
+        case .gone, .goneHere: "gone"
         case .refusedContent: "refused"
         case .credentials, .unset: "credentials"
         case .throttled, .overQuota: "throttled"
@@ -51,7 +54,7 @@ extension PushOutcome {
         case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?):
             "try again in \(seconds) s"
         case .expired: PushOutcome.timeIsOver
-        case .accepted, .gone, .throttled(nil), .overQuota(nil), .transient(nil): nil
+        case .accepted, .gone, .goneHere, .throttled(nil), .overQuota(nil), .transient(nil): nil
         }
     }
 

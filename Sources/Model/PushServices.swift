@@ -6,10 +6,24 @@ public struct PushServices: Hashable, Sendable {
     /// The apps with a key at Apple's push service, as packed addresses name an app (`APNsAddress.app`).
     public var apps: Set<[UInt8]> = []
     public var fcm = false
+    /// Whether a token that its environment at Apple's does not know may be tried in the other one.
+    public var triesOtherEnvironment = false
 
     public init() {}
 
     public var isEmpty: Bool { !web && apps.isEmpty && !fcm }
+
+    /// The same token in Apple's other environment, where the operator allows to try it and the project has a
+    /// key for that.
+    public func otherEnvironment(of transport: Transport) -> Transport? {
+        guard triesOtherEnvironment, transport.kind == .apns,
+            var address = APNsAddress(packed: transport.address)
+        else { return nil }
+        address.isSandbox.toggle()
+        var other = transport
+        other.address = address.packed
+        return serves(other) ? other : nil
+    }
 
     /// Whether the project has a service that may reach the address.
     public func serves(_ transport: Transport) -> Bool {

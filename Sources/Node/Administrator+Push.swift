@@ -138,6 +138,7 @@ extension Administrator {
         } else if next.keys.isEmpty {
             return PushView.noKey
         }
+        if let tries = wanted.triesOtherEnvironment { next.triesOtherEnvironment = tries }
         next.isOn = true
         if next != former { try draft.put(next, of: project.number) }
         return PushView.apns(next)

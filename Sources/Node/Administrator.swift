@@ -50,6 +50,7 @@ final class Administrator: Sendable {
                 var services = PushServices()
                 services.web = webPush.hasSender(project)
                 services.apps = apns.apps(of: project)
+                services.triesOtherEnvironment = apns.triesOtherEnvironment(project)
                 services.fcm = relays.sender(project) != nil
                 return (project, services)
             })

@@ -56,7 +56,7 @@ enum FuzzedPush {
                 precondition(text.utf8.count < 1000 && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
             case .throttled(let seconds), .transient(let seconds), .overQuota(let seconds):
                 precondition(seconds.map { (0...2_419_200).contains($0) } ?? true)
-            case .accepted, .gone, .unset, .expired: break
+            case .accepted, .gone, .goneHere, .unset, .expired: break
             }
         }
         _ = APNsAnswer.reason(ofGoAway: body)

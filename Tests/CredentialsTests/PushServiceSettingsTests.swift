@@ -19,6 +19,7 @@ import Testing
         other.authority = Array("PEM".utf8)
         try settings.put(other)
         settings.isOn = false
+        settings.triesOtherEnvironment = true
         return settings
     }
 
@@ -64,7 +65,7 @@ import Testing
             #expect(throws: DecodeError.self) { try APNsSettings(decoding: Array(good[..<count])) }
         }
         #expect(throws: DecodeError.self) { try APNsSettings(decoding: good + [0]) }
-        #expect(throws: DecodeError.self) { try APNsSettings(decoding: [1, 2] + good.dropFirst(2)) }
+        #expect(throws: DecodeError.self) { try APNsSettings(decoding: [1, 4] + good.dropFirst(2)) }
         #expect { try APNsSettings(decoding: [2] + good.dropFirst()) } throws: {
             "\($0)".contains("from a newer tidecast")
         }

@@ -121,7 +121,8 @@ private enum TestPEM {
         "what is wrong with a key is said with the field's name",
         arguments: [
             ("key", #""nothing""#), ("key", "7"), ("keyId", #""short""#), ("teamId", #""abc123defg""#),
-            ("bundleId", #""a b""#), ("bundleId", #""""#), ("sandbox", "1"), ("host", #""a b""#),
+            ("bundleId", #""a b""#), ("bundleId", #""""#), ("sandbox", "1"), ("tryOtherEnvironment", "1"),
+            ("host", #""a b""#),
             ("host", #""h:0""#), ("ca", #""none""#), ("pigeon", "1"),
         ])
     func wrongKeys(name: String, value: String) {
@@ -139,7 +140,14 @@ private enum TestPEM {
             Issue.record("an empty change is refused")
             return
         }
-        #expect(change.key == nil)
+        #expect(change.key == nil && change.triesOtherEnvironment == nil)
+        let tried = push(admin(.post, "\(path)/apns", #"{"tryOtherEnvironment":true}"#))
+        guard case .setAPNs(_, let change)? = tried else {
+            Issue.record("a change without a key is refused")
+            return
+        }
+        #expect(change.key == nil && change.triesOtherEnvironment == true)
+        #expect(tried?.change?.subject == "shop apns on, tries the other environment")
     }
 
     @Test("services are switched off by their name, and a key is removed by its app and environment")

@@ -49,7 +49,10 @@ import Testing
             let transport = Transport(kind: .apns, address: address.packed)
             #expect(services.serves(transport) == isServed)
         }
-        #expect(senders.apps(of: ProjectNumber(6)).isEmpty)
+        #expect(senders.apps(of: ProjectNumber(6)).isEmpty && !senders.triesOtherEnvironment(project))
+        var trying = try settings(key("a"))
+        trying.triesOtherEnvironment = true
+        #expect(senders.update([project: trying]) == [project] && senders.triesOtherEnvironment(project))
     }
 
     @Test("has one source of tokens for a key that several apps and projects use")

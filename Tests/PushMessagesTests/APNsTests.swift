@@ -55,11 +55,12 @@ struct APNsTests {
         return (verdict.outcome, verdict.remedy)
     }
 
-    private enum Wanted { case accepted, gone, refused, credentials, throttled, transient }
+    private enum Wanted { case accepted, gone, goneHere, refused, credentials, throttled, transient }
     private static func kind(_ outcome: PushOutcome) -> Wanted {
         switch outcome {
         case .accepted: .accepted
         case .gone: .gone
+        case .goneHere: .goneHere
         case .refusedContent: .refused
         case .credentials, .unset: .credentials
         case .throttled, .overQuota: .throttled
@@ -84,7 +85,7 @@ struct APNsTests {
 
     private static let rows: [Row] = [
         Row(200, "", .accepted),
-        Row(400, "BadDeviceToken", .gone, .otherEnvironment, alarms: [.wrongTarget]),
+        Row(400, "BadDeviceToken", .goneHere, alarms: [.wrongTarget]),
         Row(400, "DeviceTokenNotForTopic", .gone, alarms: [.wrongTarget]),
         Row(400, "BadCollapseId", .refused),
         Row(400, "BadExpirationDate", .refused),

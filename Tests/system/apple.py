@@ -11,6 +11,7 @@ from system.ports import free_port
 from system.process import make_certificates
 
 APP, OTHER_APP, THIRD_APP = "org.example.app", "org.example.other", "org.example.third"
+FOURTH_APP = "org.example.fourth"
 TEAM, OTHER_TEAM = "TEAM000001", "TEAM000002"
 
 
@@ -75,10 +76,11 @@ class Apple:
             file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return path
 
-    def set_key(self, shop, file, key_id, team, bundle=APP):
+    def set_key(self, shop, file, key_id, team, bundle=APP, *words):
         """The operator gives the project a key from its file."""
         return shop.set_push("apns", "--key", file, "--key-id", key_id, "--team-id", team, "--bundle-id",
-                             bundle, "--host", f"localhost:{self.service.port}", "--ca", self.authority)
+                             bundle, "--host", f"localhost:{self.service.port}", "--ca", self.authority,
+                             *words)
 
     def give(self, shop, key_id, team, bundle=APP, known=True):
         """The operator gives the project a new key."""

@@ -17,12 +17,14 @@ extension PushRequest {
             let place = PushView.environment(isSandbox)
             return ("project.push", "\(project.id) apns, no key for \(bundleID) in \(place)")
         case .setAPNs(let project, let wanted):
-            guard let key = wanted.key else { return ("project.push", "\(project.id) apns on") }
+            let tries = wanted.triesOtherEnvironment.map { $0 ? ", tries" : ", does not try" }
+            let other = tries.map { $0 + " the other environment" } ?? ""
+            guard let key = wanted.key else { return ("project.push", "\(project.id) apns on\(other)") }
             var text = "\(project.id) apns on, \(key.bundleID) in \(PushView.environment(key.isSandbox))"
             text += ", key \(key.keyID) of team \(key.teamID)"
             if !key.host.isEmpty { text += ", host \(key.host)" }
             if key.authority != nil { text += ", own authorities" }
-            return ("project.push", text)
+            return ("project.push", text + other)
         case .setRelay(let project, let wanted):
             var words = ["\(project.id) fcm on"]
             if let account = wanted.account { words.append("account \(account.clientEmail)") }
@@ -123,7 +125,9 @@ public enum PushView {
                 ("createTime", .text(Timestamp.text(key.created.milliseconds))),
             ])
         }
-        return [state(settings?.isOn)] + (keys.map { [("keys", .list($0))] } ?? [])
+        let tries = settings.map { $0.triesOtherEnvironment ? "tried" : "not tried" }
+        return [state(settings?.isOn)] + (tries.map { [("otherEnvironment", .text($0))] } ?? [])
+            + (keys.map { [("keys", .list($0))] } ?? [])
     }
 
     /// The answer to `…/push/fcm`.

@@ -6,6 +6,8 @@ import PushMessages
 public struct APNsChange: Sendable {
     /// `nil` switches the service on again, with the keys that are there.
     public var key: APNsSettings.Key?
+    /// `nil` leaves it as it is.
+    public var triesOtherEnvironment: Bool?
 }
 
 /// A change of a project's settings for the relay to FCM. `nil` leaves a setting as it is.
@@ -26,7 +28,9 @@ extension RequestRouter {
         var isSandbox: Bool?
         var host: String?
         var authority: [UInt8]?
-        var isEmpty: Bool {
+        var triesOtherEnvironment: Bool?
+        /// Whether the fields name nothing of a key.
+        var isWithoutKey: Bool {
             key == nil && keyID == nil && teamID == nil && bundleID == nil && isSandbox == nil && host == nil
                 && authority == nil
         }
@@ -34,7 +38,9 @@ extension RequestRouter {
 
     func apnsChange() throws(APIError) -> APNsChange {
         let fields = try apnsFields()
-        if fields.isEmpty { return APNsChange() }
+        if fields.isWithoutKey {
+            return APNsChange(triesOtherEnvironment: fields.triesOtherEnvironment)
+        }
         func given<Value>(_ value: Value?, _ name: String) throws(APIError) -> Value {
             guard let value else { throw .invalid(name, "\(name) is missing.") }
             return value
@@ -48,7 +54,7 @@ extension RequestRouter {
         guard key.authority == nil || !key.host.isEmpty else {
             throw .invalid("ca", "Apple's own hosts have the system's authorities: name a host.")
         }
-        return APNsChange(key: key)
+        return APNsChange(key: key, triesOtherEnvironment: fields.triesOtherEnvironment)
     }
 
     private func apnsFields() throws(APIError) -> APNsFields {
@@ -63,8 +69,9 @@ extension RequestRouter {
             } else if Schema.equal(name, "bundleId") {
                 fields.bundleID = try bundleID(text(value, "bundleId"), "bundleId")
             } else if Schema.equal(name, "sandbox") {
-                guard let flag = value.bool else { throw .type("sandbox", "TYPE_BOOL", value: value) }
-                fields.isSandbox = flag
+                fields.isSandbox = try flag(value, "sandbox")
+            } else if Schema.equal(name, "tryOtherEnvironment") {
+                fields.triesOtherEnvironment = try flag(value, "tryOtherEnvironment")
             } else if Schema.equal(name, "host") {
                 fields.host = try apnsHost(value)
             } else if Schema.equal(name, "ca") {
@@ -79,6 +86,11 @@ extension RequestRouter {
     private func text(_ value: JSONValue, _ field: String) throws(APIError) -> String {
         guard let text = value.text else { throw .type(field, "TYPE_STRING", value: value) }
         return text
+    }
+
+    private func flag(_ value: JSONValue, _ field: String) throws(APIError) -> Bool {
+        guard let flag = value.bool else { throw .type(field, "TYPE_BOOL", value: value) }
+        return flag
     }
 
     private func appleKey(_ value: JSONValue) throws(APIError) -> P256Key {

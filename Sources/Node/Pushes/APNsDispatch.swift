@@ -141,7 +141,7 @@ final class APNsDispatch: Sendable {
             }
             dispatch.notices.alarm(.clock, of: ticket, because: reason)
         case .formerToken: message.sender.tokens.changedTooOften(message.token)
-        case .otherEnvironment, nil: break
+        case nil: break
         }
         if let alarm = verdict.alarm { dispatch.notices.alarm(alarm, of: ticket, because: reason) }
         dispatch.notices.tell(verdict.outcome, ticket)

@@ -71,6 +71,10 @@ final class APNsSenders: Sendable {
         }
     }
 
+    func triesOtherEnvironment(_ project: ProjectNumber) -> Bool {
+        state.withLock { $0.settings[project]?.triesOtherEnvironment ?? false }
+    }
+
     /// `body` hears of pools that no project uses any more, or uses with another key.
     func tellRetired(_ body: @escaping @Sendable ([APNsPool]) -> Void) {
         state.withLock { $0.onRetired = body }

@@ -38,7 +38,7 @@ final class PushNotices: Sendable {
             warn("a message for a push service was not made", of: kind, at: host, because: reason)
         case .overQuota:
             warn("a push service takes no more of a project for now", of: kind, at: host, because: "quota")
-        case .accepted, .gone, .throttled, .transient, .expired: break
+        case .accepted, .gone, .goneHere, .throttled, .transient, .expired: break
         }
     }
 

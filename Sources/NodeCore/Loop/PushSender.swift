@@ -220,7 +220,7 @@ struct PushSender {
     /// for a while. Clients choose the addresses, and could otherwise close a service for their project.
     private func judge(_ outcome: PushOutcome, _ state: inout State, now: MonotonicTime) {
         switch outcome {
-        case .accepted, .gone:
+        case .accepted, .gone, .goneHere:
             if let until = state.quotaUntil, now < until { return }
             state.quotaUntil = nil
             state.failures = 0
@@ -329,7 +329,7 @@ struct PushSender {
         }
         switch outcome {
         case .accepted, .refusedContent: report(.done)
-        case .gone: report(.gone)
+        case .gone, .goneHere: report(.gone)
         case .credentials, .unset:
             retry(first: bounds.credentialsPause, most: max(bounds.credentialsPause, bounds.pauseMax))
         case .throttled(let seconds):

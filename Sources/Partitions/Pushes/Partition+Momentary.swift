@@ -47,7 +47,8 @@ extension Partition {
         guard let stored = pushAddress(index), message.kinds.contains(stored.transport.kind),
             stored.generation <= pipeline.durable.rawValue, let (page, place) = state.devices.find(index)
         else { return }
-        let origin = PushOrigin(ProjectNumber(page.projects[place]), stored.transport)
+        let transport = target(of: index, stored)
+        let origin = PushOrigin(ProjectNumber(page.projects[place]), transport)
         guard pushes.closed[origin] == nil else { return }
         // The device's stream was faster, or the message was replaced.
         if message.kept.contains(index), !state.log.isWaiting(index, at: message.position) { return }
@@ -57,7 +58,7 @@ extension Partition {
             message: MessageID(ofEvent: message.event))
         var job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
-            transport: stored.transport, registered: stored.registered, generation: stored.generation,
+            transport: transport, registered: stored.registered, generation: stored.generation,
             event: message.event, expires: message.sent, tries: 0)
         job.isMomentary = true
         let rests = max(message.record, Sequence(stored.generation))
@@ -70,10 +71,11 @@ extension Partition {
         note(report.outcome, of: sending, tries: 0, turn.now)
         switch report.result {
         case .done:
+            if report.outcome == .accepted { keepEnvironment(of: sending) }
             noteTaken(sending, isMomentary: true)
             pushes.release(sending.origin)
         case .gone:
-            noteGone(sending, turn.now)
+            noteGone(sending, after: report.outcome, turn.now)
             pushes.release(sending.origin)
         case .later, .closed: break
         }

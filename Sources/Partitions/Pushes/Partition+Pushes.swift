@@ -90,7 +90,7 @@ extension Partition {
             return pushes.wait(index, until: turn.now.monotonic.advanced(by: wait))
         }
         guard let (page, place) = state.devices.find(index) else { return pushes.forget(index) }
-        let origin = PushOrigin(ProjectNumber(page.projects[place]), stored.transport)
+        let origin = PushOrigin(ProjectNumber(page.projects[place]), target(of: index, stored))
         guard pushes.mayPass(index, to: origin),
             pushes.mayTake(index, to: origin, of: options.pushesAtOnce, now: turn.now.monotonic)
         else { return }
@@ -106,14 +106,15 @@ extension Partition {
             let (page, place) = state.devices.find(index)
         else { return pushes.forget(index) }
         lastToken += 1
+        let transport = target(of: index, stored)
         let sending = PushTable.Sending(
             index: index, position: entry.position,
-            origin: PushOrigin(ProjectNumber(page.projects[place]), stored.transport),
+            origin: PushOrigin(ProjectNumber(page.projects[place]), transport),
             generation: stored.generation, message: MessageID(ofEvent: body))
         let job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
-            transport: stored.transport, registered: stored.registered, generation: stored.generation,
-            event: body, expires: entry.ends[stored.transport.kind],
+            transport: transport, registered: stored.registered, generation: stored.generation, event: body,
+            expires: entry.ends[stored.transport.kind],
             tries: pushes.tries(index, at: entry.position))
         pushes.setSending(sending, number: lastToken)
         let rests = max(entry.record, Sequence(stored.generation))
@@ -201,10 +202,11 @@ extension Partition {
             #if DEBUG
                 if options.planted.contains(.forgetAccepted) { break }
             #endif
+            if report.outcome == .accepted { keepEnvironment(of: sending) }
             noteTaken(sending)
             pushes.release(sending.origin)
         case .gone:
-            noteGone(sending, turn.now)
+            noteGone(sending, after: report.outcome, turn.now)
             pushes.release(sending.origin)
         case .later(let delay, let isFailure):
             if isFailure { pushes.noteFailure(index, at: sending.position) }
@@ -249,7 +251,8 @@ extension Partition {
     }
 
     /// The service does not know the address any more, unless the device has told another one meanwhile.
-    func noteGone(_ sending: PushTable.Sending, _ now: Instant) {
+    func noteGone(_ sending: PushTable.Sending, after outcome: PushOutcome?, _ now: Instant) {
+        if triesElsewhere(sending, outcome) { return wantPush(sending.index) }
         // Another address of the device may get what waits.
         defer { wantPushAgain(sending.index) }
         let known = state.transports[sending.index]?.first { $0.transport.kind == sending.origin.kind }

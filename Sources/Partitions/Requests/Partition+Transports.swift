@@ -13,6 +13,7 @@ extension Partition {
     ) {
         if let refusal = examine(registration, authority).refusal { return refuse(id, refusal) }
         let index = registration.index.rawValue
+        let transport = settled(transport, of: index)
         let time = turn.now.wall
         let former = state.transports[index]?.first { $0.transport.kind == transport.kind }
         if let former, former.transport == transport,

@@ -26,7 +26,7 @@ extension ByteWriter {
     mutating func outcome(_ outcome: PushOutcome) {
         switch outcome {
         case .accepted: u8(1)
-        case .gone: u8(2)
+        case .gone, .goneHere: u8(2)
         case .refusedContent(let reason): tagged(3, reason)
         // Between nodes both are one: a device's history does not tell them apart.
         case .credentials(let reason), .unset(let reason): tagged(4, reason)

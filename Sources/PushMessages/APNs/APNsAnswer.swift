@@ -8,8 +8,6 @@ public enum APNsRemedy: Hashable, Sendable {
     case newToken
     /// The token changed too often: use the former one while it is younger than an hour.
     case formerToken
-    /// The device's token is perhaps one of Apple's other environment.
-    case otherEnvironment
 }
 
 /// Apple's answers (Apple, "Handling notification responses from APNs").
@@ -55,7 +53,7 @@ public enum APNsAnswer {
         let isOld = status == 410 && isOld(answer, registered: registered)
         var (outcome, remedy) =
             known(reason, text, wait: wait) ?? byStatus(status, text, wait: wait, isOld: isOld)
-        if !isAboutAddress, outcome == .gone || reason == "TopicDisallowed" {
+        if !isAboutAddress, outcome == .gone || outcome == .goneHere || reason == "TopicDisallowed" {
             (outcome, remedy) = (.refusedContent("\(text), for a token or topic of the message's own"), nil)
         } else if isOld, isRepeated() {
             // Apple has not heard of the device's newer registration: two such answers are enough.
@@ -76,7 +74,7 @@ public enum APNsAnswer {
     /// Reasons that say more than their status.
     private static func known(_ reason: String?, _ text: String, wait: Int?) -> (PushOutcome, APNsRemedy?)? {
         switch reason {
-        case "BadDeviceToken": (.gone, .otherEnvironment)
+        case "BadDeviceToken": (.goneHere, nil)
         case "DeviceTokenNotForTopic": (.gone, nil)
         case "TopicDisallowed", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadCertificate",
             "BadCertificateEnvironment", "InvalidProviderToken", "MissingProviderToken":

@@ -22,6 +22,10 @@ extension Project.Push {
         @Option(help: "The team's id: 10 characters.") var teamId: String?
         @Option(help: "The app's bundle id.") var bundleId: String?
         @Flag(help: "The key is for Apple's sandbox: apps that Xcode installs.") var sandbox = false
+        @Flag(
+            inversion: .prefixedNo,
+            help: "Try a token that Apple does not know in the other environment, where that has a key.")
+        var tryOtherEnvironment: Bool?
         @Option(help: ArgumentHelp("A host in place of Apple's.", valueName: "host[:port]"))
         var host: String?
         @Option(
@@ -41,6 +45,7 @@ extension Project.Push {
             body["teamId"] = teamId
             body["bundleId"] = bundleId
             if sandbox { body["sandbox"] = true }
+            body["tryOtherEnvironment"] = tryOtherEnvironment
             body["host"] = host
             if let file = authorityFile ?? unused { body["ca"] = try PushFiles.certificates(in: file) }
             let answer = try connection.call(
@@ -164,6 +169,7 @@ extension Project.Push {
 
         private static func apns(_ apns: [String: Any]) -> [[String]] {
             var rows = [["apns", apns["state"] as? String ?? "none"]]
+            if let other = apns["otherEnvironment"] as? String { rows.append(["other environment", other]) }
             for key in apns["keys"] as? [[String: Any]] ?? [] {
                 func text(_ name: String) -> String { key[name] as? String ?? "" }
                 rows.append([

@@ -1,0 +1,66 @@
+import Model
+
+// A token that its environment at Apple's does not know is tried once in the other one, where the operator
+// allows that.
+
+extension Partition {
+    /// Devices whose token is tried in the other environment at once. What the owner forgets begins again.
+    static let elsewhereMax = 4096
+
+    /// The address to which the device's next message goes: the stored one, or while that is tried the same
+    /// token in Apple's other environment.
+    func target(of index: UInt32, _ stored: StoredTransport) -> Transport {
+        guard pushes.elsewhere[index] == stored.generation else { return stored.transport }
+        return otherEnvironment(of: stored.transport, index) ?? stored.transport
+    }
+
+    private func otherEnvironment(of transport: Transport, _ index: UInt32) -> Transport? {
+        guard let pushServices, let (page, place) = state.devices.find(index) else { return nil }
+        return pushServices[ProjectNumber(page.projects[place])]?.otherEnvironment(of: transport)
+    }
+
+    /// Whether the device's messages go to the other environment now that this one does not know the token.
+    /// A token that the environment has taken a message for has ended there, and is no token of the other.
+    func triesElsewhere(_ sending: PushTable.Sending, _ outcome: PushOutcome?) -> Bool {
+        let index = sending.index
+        let tried = pushes.elsewhere.removeValue(forKey: index)
+        guard outcome == .goneHere, tried != sending.generation,
+            let stored = pushAddress(index), stored.generation == sending.generation,
+            stored.transport.kind == sending.origin.kind, !wasAccepted(index, stored),
+            otherEnvironment(of: stored.transport, index) != nil
+        else { return false }
+        if pushes.elsewhere.count >= Partition.elsewhereMax { pushes.elsewhere = [:] }
+        pushes.elsewhere[index] = stored.generation
+        return true
+    }
+
+    private func wasAccepted(_ index: UInt32, _ stored: StoredTransport) -> Bool {
+        guard let known = pushes.accepted[index], known.kind == stored.transport.kind else { return false }
+        return known.attempt.time >= stored.registered
+    }
+
+    /// A service has taken a message. Where that was the other environment, the address is stored as one of
+    /// that environment.
+    func keepEnvironment(of sending: PushTable.Sending) {
+        let index = sending.index
+        guard pushes.elsewhere[index] == sending.generation, let stored = pushAddress(index),
+            stored.generation == sending.generation,
+            let other = otherEnvironment(of: stored.transport, index),
+            PushOrigin(sending.origin.project, other) == sending.origin
+        else { return }
+        pushes.elsewhere[index] = nil
+        propose(.setTransport(index: index, other, at: stored.registered))
+        pipeline.gated.addressed.append(index)
+        pipeline.isUrgent = true
+    }
+
+    /// The address as the partition stores it. An app that tells a known token for the former environment
+    /// does not undo what the environments have said.
+    func settled(_ transport: Transport, of index: UInt32) -> Transport {
+        guard let known = state.transports[index]?.first(where: { $0.transport.kind == transport.kind }),
+            var other = otherEnvironment(of: transport, index), other.address == known.transport.address
+        else { return transport }
+        other.keepsMessages = transport.keepsMessages
+        return other
+    }
+}

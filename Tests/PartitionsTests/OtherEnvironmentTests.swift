@@ -1,0 +1,159 @@
+import Model
+import Testing
+
+@testable import Partitions
+
+/// Tokens that are of Apple's other environment than their app has said.
+@Suite("A token that its environment at Apple's does not know")
+struct OtherEnvironmentTests {
+    private static func transport(sandbox: Bool, token: UInt8 = 1, keeps: Bool = false) -> Transport {
+        let address = APNsAddress(isSandbox: sandbox, bundleID: "a", token: [token])
+        return Transport(kind: .apns, address: address.packed, keepsMessages: keeps)
+    }
+
+    /// A device in production, of a project that has keys for `environments`.
+    private func device(
+        _ harness: PartitionHarness, isAllowed: Bool = true, environments: [Bool] = [false, true],
+        keeps: Bool = false
+    ) throws -> Registration {
+        var services = PushServices()
+        services.triesOtherEnvironment = isAllowed
+        services.apps = Set(environments.map { APNsAddress.app(isSandbox: $0, bundleID: "a") })
+        harness.pushServices = [PartitionHarness.project: services]
+        return try PushTests.device(
+            harness, OtherEnvironmentTests.transport(sandbox: false, keeps: keeps)
+        ).device
+    }
+
+    private func answer(_ harness: PartitionHarness, _ outcome: PushOutcome) throws {
+        let (partition, job) = try #require(harness.jobs.last)
+        let result: PushReport.Result =
+            switch outcome {
+            case .accepted: .done
+            case .gone, .goneHere: .gone
+            default: .later(after: .seconds(10), isFailure: true)
+            }
+        harness.send(.pushed(PushReport(number: job.number, result, outcome: outcome)), to: partition)
+    }
+
+    /// The messages since the last look, and whether each went to the sandbox.
+    private func taken(_ harness: PartitionHarness) -> [String] {
+        harness.takeAllJobs().map { _, job in
+            let address = APNsAddress(packed: job.transport.address)
+            let place = address.map { $0.isSandbox ? "sandbox" : "production" } ?? "nowhere"
+            return "\(String(decoding: job.event, as: UTF8.self)) in \(place)"
+        }
+    }
+
+    private func stored(_ harness: PartitionHarness, _ device: Registration) -> StoredTransport? {
+        harness.partitions[1].state.transports[device.index.rawValue]?.first
+    }
+
+    @Test("is tried in the other one, and kept there where a message is taken", arguments: [true, false])
+    func kept(keeps: Bool) throws {
+        let harness = PartitionHarness()
+        let device = try device(harness, keeps: keeps)
+        let told = stored(harness, device)?.registered
+        for text in ["a", "b"] { harness.publish(text, to: "news") }
+        try answer(harness, .goneHere)
+        try answer(harness, .transient(retryAfterSeconds: nil))
+        harness.pass(seconds: 11)
+        try answer(harness, .accepted)
+        harness.settle()
+        #expect(taken(harness) == ["a in production", "a in sandbox", "a in sandbox", "b in sandbox"])
+        let kept = OtherEnvironmentTests.transport(sandbox: true, keeps: keeps)
+        #expect(stored(harness, device)?.transport == kept && stored(harness, device)?.registered == told)
+        #expect(harness.waitingCount(1, device.index.rawValue) == (keeps ? 2 : 1))
+        try harness.succeed(1)
+        harness.settle()
+        #expect(taken(harness) == ["b in sandbox"])
+    }
+
+    @Test("ends where the other one does not know it either, and is tried no third time")
+    func unknownInBoth() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        harness.publish("a", to: "news")
+        try answer(harness, .goneHere)
+        try answer(harness, .goneHere)
+        harness.settle()
+        #expect(taken(harness) == ["a in production", "a in sandbox"])
+        #expect(stored(harness, device)?.isGone == true)
+        #expect(harness.partitions[1].pushes.elsewhere.isEmpty)
+        let next = OtherEnvironmentTests.transport(sandbox: false, token: 2)
+        _ = harness.request(.setTransport(device, by: .backend, next), of: device.partition)
+        #expect(taken(harness) == ["a in production"])
+    }
+
+    @Test("ends at once where no try is allowed, where there is no key, and with any other answer")
+    func ends() throws {
+        for (isAllowed, environments, outcome) in [
+            (false, [false, true], PushOutcome.goneHere), (true, [false], .goneHere),
+            (true, [false, true], .gone),
+        ] {
+            let harness = PartitionHarness()
+            let device = try device(harness, isAllowed: isAllowed, environments: environments)
+            harness.publish("a", to: "news")
+            try answer(harness, outcome)
+            harness.settle()
+            #expect(taken(harness) == ["a in production"] && stored(harness, device)?.isGone == true)
+        }
+    }
+
+    @Test("ends where this environment has taken a message for it")
+    func acceptedBefore() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        for text in ["a", "b"] { harness.publish(text, to: "news") }
+        try answer(harness, .accepted)
+        try answer(harness, .goneHere)
+        harness.settle()
+        #expect(taken(harness) == ["a in production", "b in production"])
+        #expect(stored(harness, device)?.isGone == true)
+    }
+
+    @Test("stays in the environment that took a message where the app tells the former one again")
+    func toldAgain() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        harness.publish("a", to: "news")
+        try answer(harness, .goneHere)
+        try answer(harness, .accepted)
+        harness.settle()
+        for token in [UInt8(1), 2] {
+            let told = OtherEnvironmentTests.transport(sandbox: false, token: token)
+            _ = harness.request(.setTransport(device, by: .backend, told), of: device.partition)
+            let expected = OtherEnvironmentTests.transport(sandbox: token == 1, token: token)
+            #expect(stored(harness, device)?.transport == expected)
+        }
+    }
+
+    @Test("is not kept where the app has told another token meanwhile")
+    func anotherToken() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        harness.publish("a", to: "news")
+        try answer(harness, .goneHere)
+        let next = OtherEnvironmentTests.transport(sandbox: false, token: 2)
+        _ = harness.request(.setTransport(device, by: .backend, next), of: device.partition)
+        try answer(harness, .accepted)
+        harness.settle()
+        #expect(stored(harness, device)?.transport == next)
+        harness.publish("b", to: "news")
+        #expect(taken(harness) == ["a in production", "a in sandbox", "b in production"])
+    }
+
+    @Test("is tried by the next message after one of now or never")
+    func momentary() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        let times = TimesToLive(stream: 0, web: 0, apns: 0, fcm: 0)
+        for outcome in [PushOutcome.goneHere, .accepted] {
+            harness.publish("now", to: "news", times: times)
+            try answer(harness, outcome)
+        }
+        harness.settle()
+        #expect(taken(harness) == ["now in production", "now in sandbox"])
+        #expect(stored(harness, device)?.transport == OtherEnvironmentTests.transport(sandbox: true))
+    }
+}
