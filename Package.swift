@@ -129,7 +129,8 @@ let shells: [Target] = [
     .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
     .floor("PushClient", on: ["Model", "PushScheduling", "CCurl"]),
     .floor(
-        "APNsClient", on: ["Model", "PushMessages", "CNghttp2", "TLS"] + nio("NIOPosix"), settings: simulated),
+        "APNsClient", on: ["Model", "PushMessages", "PushScheduling", "CNghttp2", "TLS"] + nio("NIOPosix"),
+        settings: simulated),
     .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
     .floor("CommandOutput"),
 ]
@@ -140,7 +141,7 @@ let worlds: [Target] = [
         on: [
             "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Journal", "Credentials", "Quotas",
             "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
-            "Ownership",
+            "Ownership", "PushScheduling",
             "NodeCore", "PeerLink", "PostgresEngine",
             "TLS", "PushClient", "APNsClient",
             "SQLiteEngine", "COpenSSL",
@@ -191,7 +192,8 @@ let benches: [Target] =
             swiftSettings: settings),
         .executableTarget(name: "gossip-bench", dependencies: ["Simulator"], swiftSettings: settings),
         .executableTarget(name: "push-bench", dependencies: ["PushClient"], swiftSettings: settings),
-        .executableTarget(name: "apns-bench", dependencies: ["APNsClient"], swiftSettings: settings),
+        .executableTarget(
+            name: "apns-bench", dependencies: ["APNsClient", "PushScheduling"], swiftSettings: settings),
         .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 
@@ -271,12 +273,12 @@ let tests: [Target] = [
         of: "Node",
         with: [
             "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog",
-            "Partitions", "NodeCore", "PushClient",
+            "Partitions", "PushScheduling", "NodeCore", "PushClient",
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushScheduling", with: ["Model"]),
     .tests(of: "PushClient", with: ["TLS", "CNghttp2"] + nio("NIOPosix")),
-    .tests(of: "APNsClient", with: ["Model", "TLS", "CNghttp2"] + nio("NIOPosix")),
+    .tests(of: "APNsClient", with: ["PushScheduling", "TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "LoadGenerator"),
     .tests(
         of: "Simulator",

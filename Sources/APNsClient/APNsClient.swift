@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import PushScheduling
 import Synchronization
 
 /// An HTTP/2 client for Apple's push service (APNs), by libnghttp2 and OpenSSL, on one thread of its own.

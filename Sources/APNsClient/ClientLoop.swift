@@ -2,6 +2,7 @@ import Model
 import NIOCore
 import NIOPosix
 import PushMessages
+import PushScheduling
 import TLS
 
 /// The client on its event loop: carries out what the machine decides, and tells it what happens.

@@ -1,3 +1,4 @@
+import PushScheduling
 import Synchronization
 
 /// What other threads hand to the client's thread.

@@ -13,5 +13,9 @@
         public static let fetchForEach = PlantedInTokens(rawValue: 4)
         /// After a failure the next access token is fetched at once.
         public static let forgetPauses = PlantedInTokens(rawValue: 8)
+        /// A token for Apple's service is never changed.
+        public static let keepToken = PlantedInTokens(rawValue: 16)
+        /// A token for Apple's service is changed each second.
+        public static let changeOften = PlantedInTokens(rawValue: 32)
     }
 #endif

@@ -1,5 +1,5 @@
 /// A line: the first in is the first out, each in constant time on average.
-struct FIFO<Element> {
+struct FIFO<Element>: Sequence {
     private var elements: [Element?] = []
     private var head = 0
 
@@ -23,4 +23,12 @@ struct FIFO<Element> {
 
     /// Empty places that the line keeps before it moves its elements up.
     private static var keptPlaces: Int { 32 }
+
+    mutating func removeAll() { self = FIFO() }
+
+    struct Iterator: IteratorProtocol {
+        fileprivate var rest: ArraySlice<Element?>.Iterator
+        mutating func next() -> Element? { rest.next() ?? nil }
+    }
+    func makeIterator() -> Iterator { Iterator(rest: elements[head...].makeIterator()) }
 }

@@ -13,5 +13,15 @@
         public static let keepTurns = PlantedInScheduling(rawValue: 4)
         /// Requests that have waited for too long go on waiting.
         public static let waitForever = PlantedInScheduling(rawValue: 8)
+        /// Requests of one team go over connections of another.
+        public static let mixTeams = PlantedInScheduling(rawValue: 16)
+        /// A connection carries as many requests as there are, whatever the service allows.
+        public static let openManyStreams = PlantedInScheduling(rawValue: 32)
+        /// A request without an answer leaves again, though the service may have processed the request.
+        public static let resendLost = PlantedInScheduling(rawValue: 64)
+        /// A connection that the service ends in order goes on to take requests.
+        public static let ignoreGoAway = PlantedInScheduling(rawValue: 128)
+        /// A pool begins its next connection as soon as the last one has ended.
+        public static let connectAtOnce = PlantedInScheduling(rawValue: 256)
     }
 #endif

@@ -1,6 +1,7 @@
 import APNsClient
 import Foundation
 import Glibc
+import PushScheduling
 import Synchronization
 
 // The cost of the APNs client alone: CPU-microseconds of this process for each request to a server that is

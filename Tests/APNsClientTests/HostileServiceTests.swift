@@ -1,4 +1,5 @@
 import APNsClient
+import PushScheduling
 import Testing
 
 @Suite("A service that is not Apple's, or not well", .timeLimit(.minutes(5)))

@@ -1,4 +1,5 @@
 import APNsClient
+import PushScheduling
 import Synchronization
 import Testing
 

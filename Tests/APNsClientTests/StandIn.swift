@@ -2,6 +2,7 @@ import APNsClient
 import Foundation
 import NIOCore
 import NIOPosix
+import PushScheduling
 import Synchronization
 
 @testable import TLS

@@ -4,6 +4,7 @@ import FCMAPI
 import Foundation
 import Model
 import PushMessages
+import PushScheduling
 import Synchronization
 import Testing
 

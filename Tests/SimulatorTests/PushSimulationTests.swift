@@ -25,6 +25,10 @@ struct PushSimulationTests {
         options.pushes.waitingMax = draw(1, 6)
         options.pushes.failuresMax = draw(2, 5)
         options.partition.pushesAtOnce = draw(1, 8)
+        options.apns.streamsMax = draw(1, 8)
+        options.appleStreams = draw(1, 8)
+        options.apns.connectionsPerPoolMax = draw(1, 3)
+        options.apns.triesMax = draw(1, 5)
         options.accessTokenSeconds = UInt64(draw(2, 8))
         options.tokensRefusedPerMille = UInt64(draw(0, 200))
         options.pauseMax = .milliseconds(400)
@@ -69,6 +73,25 @@ struct PushSimulationTests {
         "sees each bug that is planted in the machine of access tokens",
         arguments: [PlantedInTokens.useRefused, .useEnded, .fetchForEach, .forgetPauses])
     func plantedInTokens(bug: PlantedInTokens) {
+        expect("tokens", "\(bug.rawValue) of tokens") { $0.plantedInTokens = bug }
+    }
+
+    @Test(
+        "sees each bug that is planted in the pools of connections to Apple's service",
+        arguments: [
+            PlantedInScheduling.mixTeams, .openManyStreams, .resendLost, .ignoreGoAway, .connectAtOnce,
+        ])
+    func plantedInPools(bug: PlantedInScheduling) {
+        expect("pools", "\(bug.rawValue) in pools") {
+            $0.plantedInScheduling = bug
+            if bug == .mixTeams { $0.projectCount = 2 }
+        }
+    }
+
+    @Test(
+        "sees each bug that is planted in the machines of tokens",
+        arguments: [PlantedInTokens.keepToken, .changeOften])
+    func plantedInAppleTokens(bug: PlantedInTokens) {
         expect("tokens", "\(bug.rawValue) of tokens") { $0.plantedInTokens = bug }
     }
 

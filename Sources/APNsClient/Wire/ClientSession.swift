@@ -1,4 +1,5 @@
 import CNghttp2
+import PushScheduling
 
 /// What a session tells its owner. A call comes from within `receive` or `produce`; the owner must not end
 /// the session meanwhile.

@@ -1,3 +1,5 @@
+import PushScheduling
+
 /// A request under way on a connection, and what has come of its answer.
 final class ClientStream {
     let ticket: ConnectionPools.Ticket

@@ -1,4 +1,5 @@
 import CNghttp2
+import PushScheduling
 
 /// The header block of a request, and what keeps a request from being sent.
 struct SentHead {

@@ -1,6 +1,7 @@
 import Glibc
 import NIOCore
 import NIOPosix
+import PushScheduling
 import TLS
 
 /// Moves bytes between a session and the socket, behind TLS. Confined to the client's event loop.

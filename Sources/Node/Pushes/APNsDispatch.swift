@@ -3,6 +3,7 @@ import Logging
 import Model
 import NodeCore
 import PushMessages
+import PushScheduling
 import Synchronization
 
 /// A node's way to Apple's push service: one client for all loops. The answers go back to the loops'

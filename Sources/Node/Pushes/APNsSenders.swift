@@ -3,6 +3,7 @@ import Credentials
 import FCMAPI
 import Model
 import PushMessages
+import PushScheduling
 import Synchronization
 
 /// The tokens of one of Apple's keys, for all threads of the node.

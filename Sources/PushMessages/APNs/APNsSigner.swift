@@ -32,8 +32,8 @@ public struct APNsSigner: Sendable {
     }
 
     /// `iat` of the token for `now`: seconds since 1970, the same on all nodes for 40 minutes.
-    public static func issuedAt(_ now: WallTime) -> Int64 {
-        (now.milliseconds / 1000 - slackSeconds) / periodSeconds * periodSeconds
+    public static func issuedAt(_ now: WallTime, period: Int64 = periodSeconds) -> Int64 {
+        (now.milliseconds / 1000 - slackSeconds) / period * period
     }
 
     /// The value of `authorization`. The caller must keep the value for as long as `issuedAt` is the same:

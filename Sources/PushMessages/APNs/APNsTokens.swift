@@ -11,10 +11,18 @@ public struct APNsTokens: Sendable {
         /// Seconds since 1970.
         var issued: Int64
     }
-    /// Seconds within which Apple allows no change, and after which the server lets no token count.
-    static let changeMin: Int64 = 1200
-    static let ageMax: Int64 = 3300
+    /// In seconds.
+    public struct Bounds: Hashable, Sendable {
+        /// Within this time Apple allows no change.
+        public var changeMin: Int64 = 1200
+        /// After this time the server lets no token count.
+        public var ageMax: Int64 = 3300
+        /// How long a token lives.
+        public var period = APNsSigner.periodSeconds
+        public init() {}
+    }
 
+    private let bounds: Bounds
     public let signer: APNsSigner
     private var current: Token?
     private var former: Token?
@@ -23,11 +31,18 @@ public struct APNsTokens: Sendable {
     /// Whether Apple has said that the tokens change too often.
     private var isFormerUsed = false
 
-    public init(_ signer: APNsSigner) { self.signer = signer }
+    #if DEBUG
+        public var planted: PlantedInTokens = []
+    #endif
+
+    public init(_ signer: APNsSigner, _ bounds: Bounds = Bounds()) {
+        self.signer = signer
+        self.bounds = bounds
+    }
 
     /// The value of `authorization` for a request that leaves now.
     public mutating func authorization(now: WallTime) throws(PushCryptoError) -> String {
-        if isFormerUsed, let former, age(former.issued, now) < APNsTokens.ageMax { return former.text }
+        if isFormerUsed, let former, age(former.issued, now) < bounds.ageMax { return former.text }
         isFormerUsed = false
         let issued = wantedTime(now)
         if let current, current.issued == issued { return current.text }
@@ -38,9 +53,13 @@ public struct APNsTokens: Sendable {
     }
 
     private mutating func wantedTime(_ now: WallTime) -> Int64 {
-        let common = APNsSigner.issuedAt(now)
+        #if DEBUG
+            if planted.contains(.keepToken), let current { return current.issued }
+            if planted.contains(.changeOften) { return now.milliseconds / 1000 - APNsSigner.slackSeconds }
+        #endif
+        let common = APNsSigner.issuedAt(now, period: bounds.period)
         guard let forced else { return common }
-        if forced >= common || (0..<APNsTokens.changeMin).contains(age(forced, now)) { return forced }
+        if forced >= common || (0..<bounds.changeMin).contains(age(forced, now)) { return forced }
         self.forced = nil
         return common
     }
@@ -55,14 +74,14 @@ public struct APNsTokens: Sendable {
             return true
         }
         guard let current, current.text == text else { return true }
-        guard age(current.issued, now) >= APNsTokens.changeMin else { return false }
+        guard age(current.issued, now) >= bounds.changeMin else { return false }
         forced = now.milliseconds / 1000 - APNsSigner.slackSeconds
         return true
     }
 
     /// Apple says that the token changes too often: the former one is used again while it is young enough.
     public mutating func changedTooOften(_ text: String, now: WallTime) {
-        guard let current, current.text == text, let former, age(former.issued, now) < APNsTokens.ageMax
+        guard let current, current.text == text, let former, age(former.issued, now) < bounds.ageMax
         else {
             return
         }

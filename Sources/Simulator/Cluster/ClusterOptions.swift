@@ -57,6 +57,12 @@ extension ClusterSimulation {
         public var accessTokenSeconds: UInt64 = 3600
         /// Of 1,000 requests for an access token, after how many its host refuses the account for a while.
         public var tokensRefusedPerMille: UInt64 = 0
+        /// The client for Apple's service, the streams that the service allows on a connection with a token,
+        /// and the times of tokens. What is an hour at Apple's service lasts `appleHourSeconds`.
+        public var apns = APNsClientSettings()
+        public var appleStreams = 20
+        public var apnsTokens = APNsTokens.Bounds()
+        public var appleHourSeconds: Int64 = 55
         /// Services of Web Push.
         public var webPushCount = 3
         /// Of 1,000 times that a push service changes its mood, in how many it is not well.
@@ -150,6 +156,18 @@ extension ClusterSimulation {
             accessTokens.pauseMax = .seconds(4)
             accessTokens.refusedPause = .seconds(3)
             accessTokens.freshFor = .milliseconds(500)
+            shortenAppleTimes()
+        }
+
+        /// Times of the client for Apple's service that fit into a short run.
+        private mutating func shortenAppleTimes() {
+            (apns.waitMax, apns.answerMax, apns.connectMax) = (.seconds(4), .seconds(4), .seconds(2))
+            (apns.loadWait, apns.connectSpacing) = (.milliseconds(200), .milliseconds(300))
+            (apns.backoffMin, apns.backoffMax) = (.milliseconds(400), .seconds(4))
+            (apns.stableAfter, apns.refusedPauseMax) = (.seconds(5), .seconds(1))
+            (apns.busyPing, apns.idlePing, apns.pingMax) = (.seconds(1), .seconds(10), .seconds(1))
+            apns.idleMax = .seconds(20)
+            (apnsTokens.period, apnsTokens.changeMin, apnsTokens.ageMax) = (40, 20, 50)
         }
 
         /// Draws small bounds of partitions and a short pause of clients, so that runs reach all bounds.

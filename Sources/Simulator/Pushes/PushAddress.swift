@@ -46,7 +46,7 @@ struct PushAddress: Hashable {
                 ).packed
         case .apns:
             address =
-                APNsAddress(isSandbox: device % 2 == 0, bundleID: "app", token: Array(text.utf8)).packed
+                APNsAddress(isSandbox: device / 6 % 2 == 0, bundleID: "app", token: Array(text.utf8)).packed
         case .fcm: address = FCMAddress(token: text).packed
         }
         return Transport(

@@ -37,6 +37,7 @@ final class SimulatedPushServices {
     private unowned let world: ClusterSimulation
     /// Addresses of which a service has said that they are gone.
     private var gone: Set<PushAddress> = []
+    private(set) lazy var apple = SimulatedApple(world)
     private lazy var authority = SimulatedTokenHost(world)
     private var moods: [String: (mood: Mood, until: MonotonicTime)] = [:]
 
@@ -82,7 +83,7 @@ final class SimulatedPushServices {
 
     private var isWell: Bool { world.isHealing }
 
-    private func mood(of name: String) -> Mood {
+    func mood(of name: String) -> Mood {
         guard !isWell, world.options.pushMoodsPerMille > 0 else { return .well }
         if let known = moods[name], world.now < known.until { return known.mood }
         let until = world.now + .milliseconds(500) + world.roll(.seconds(6))
@@ -113,7 +114,7 @@ final class SimulatedPushServices {
         }
     }
 
-    private func answer(to request: PushRequest) -> Answer {
+    func answer(to request: PushRequest) -> Answer {
         guard let address = PushAddress(request.job.transport) else { return Answer(status: 400) }
         if gone.contains(address) { return goneAnswer(request) }
         if !isWell, world.chance(world.options.pushGonePerMille) {

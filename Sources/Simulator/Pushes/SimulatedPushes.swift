@@ -15,11 +15,12 @@ struct PushRequest {
 }
 
 /// What a simulated process has between its loops' senders and its clients for push services, in the place of
-/// `PushDispatch` and `APNsDispatch`.
+/// `PushDispatch`.
 final class SimulatedPushes {
     private unowned let process: SimulatedProcess
     private unowned let world: ClusterSimulation
     private let client: SimulatedHTTPClient
+    private lazy var apple = SimulatedAppleClient(process) { [weak self] in self?.tell($0, of: $1) }
     private var relays: [ProjectNumber: SimulatedRelay] = [:]
 
     init(_ process: SimulatedProcess) {
@@ -34,7 +35,7 @@ final class SimulatedPushes {
             loop: number, number: send.number, job: send.job, since: process.monotonic)
         switch message.job.transport.kind {
         case .web: push(message, to: String(decoding: message.job.transport.origin, as: UTF8.self))
-        case .apns: push(message, to: "apple.example")
+        case .apns: apple.send(message)
         case .fcm: relay(of: message.job.project).send(message)
         }
     }
@@ -55,26 +56,17 @@ final class SimulatedPushes {
                 done: { [weak self] result in
                     guard let self else { return }
                     switch result {
-                    case .answered(let answer): tell(outcome(answer, of: message, at: origin), of: message)
+                    case .answered(let answer): tell(outcome(answer, at: origin), of: message)
                     case .failed: tell(.transient(retryAfterSeconds: nil), of: message)
                     case .unsent(let why): tell(.unsent(why), of: message)
                     }
                 }))
     }
 
-    private func outcome(
-        _ answer: SimulatedPushServices.Answer, of message: PushRequest, at host: String
-    ) -> PushOutcome {
-        let (body, wall) = (Array(answer.body.utf8), process.clock.wall)
-        let retryAfter = answer.retryAfter.map(String.init)
-        guard message.job.transport.kind == .apns else {
-            return WebPushAnswer.outcome(
-                status: answer.status, host: host, retryAfter: retryAfter, body: body, now: wall)
-        }
-        return APNsAnswer.verdict(
-            status: answer.status, body: body, retryAfter: retryAfter, registered: message.job.registered,
-            now: wall
-        ).outcome
+    private func outcome(_ answer: SimulatedPushServices.Answer, at host: String) -> PushOutcome {
+        WebPushAnswer.outcome(
+            status: answer.status, host: host, retryAfter: answer.retryAfter.map(String.init),
+            body: Array(answer.body.utf8), now: process.clock.wall)
     }
 
     /// Tells the loop. The answer comes twice now and then, and is lost now and then.

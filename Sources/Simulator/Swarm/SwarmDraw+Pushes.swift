@@ -40,6 +40,11 @@ extension SwarmDraw {
         bound("tokens-waiting", plain.accessTokens.waitingMax) { $0.accessTokens.waitingMax = $1 }
         add("token-seconds", 3600, value: roll(2) == 0 ? even(2, 12) : 3600) { $0.accessTokenSeconds = $1 }
         add("tokens-refused", 0, value: roll(2) == 0 ? even(1, 300) : 0) { $0.tokensRefusedPerMille = $1 }
+        bound("apple-streams", plain.apns.streamsMax) { $0.apns.streamsMax = $1 }
+        bound("apple-allows", plain.appleStreams) { $0.appleStreams = $1 }
+        bound("apple-connections", plain.apns.connectionsPerPoolMax) { $0.apns.connectionsPerPoolMax = $1 }
+        bound("apple-waiting", plain.apns.waitingMax) { $0.apns.waitingMax = $1 }
+        bound("apple-tries", plain.apns.triesMax) { $0.apns.triesMax = $1 }
         add("push-moods", 0, value: roll(2) == 0 ? even(50, 800) : 0) { $0.pushMoodsPerMille = $1 }
     }
 }

@@ -1,7 +1,7 @@
 import Model
 import Testing
 
-@testable import APNsClient
+@testable import PushScheduling
 
 @Suite("A pool whose connection ends")
 struct PoolEndTests {

@@ -1,7 +1,7 @@
 import Model
 import Testing
 
-@testable import APNsClient
+@testable import PushScheduling
 
 /// The machine of the pools, with virtual time and a shell that only notes what it is told to do.
 final class PoolWorld {

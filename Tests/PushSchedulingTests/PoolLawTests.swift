@@ -1,7 +1,7 @@
 import Model
 import Testing
 
-@testable import APNsClient
+@testable import PushScheduling
 
 /// Breaks each law of the pools, in machines at work.
 @Suite("The laws of a pool")
@@ -60,7 +60,7 @@ struct PoolLawTests {
             _ = $0.pool.waiting.popFirst()
         }
         try isSeen("a request is of a pool that is forgotten") { $0.world.machine.pools = [:] }
-        try isSeen("a request is nowhere, or in two places") { _ = $0.pool.waiting.popLast() }
+        try isSeen("a request is nowhere, or in two places") { _ = $0.pool.waiting.popFirst() }
         try isSeen("a request has left too often") { $0.world.machine.requests[2]?.tries = 3 }
         try isSeen("a request is on no connection") { $0.world.machine.connections = [:] }
         try isSeen("a request is on another pool's connection") { scene in
@@ -73,7 +73,7 @@ struct PoolLawTests {
         try isSeen("waiting requests are counted wrong") { $0.world.machine.waiting += 1 }
         try isSeen("more requests wait than may") { scene in
             scene.pool.again = []
-            scene.pool.waiting += [4, 2]
+            for ticket in [4, 2] as [UInt64] { scene.pool.waiting.append(ticket) }
             scene.world.machine.requests[2]?.connection = nil
             scene.world.machine.waiting = 4
         }
@@ -81,7 +81,9 @@ struct PoolLawTests {
 
     @Test("are seen broken by its turns and its number of connections")
     func pools() throws {
-        try isSeen("a pool stands in turns twice") { $0.world.machine.turns += [$0.pool, $0.pool] }
+        try isSeen("a pool stands in turns twice") { scene in
+            for _ in 0..<2 { scene.world.machine.turns.append(scene.pool) }
+        }
         try isSeen("a pool's turn is noted wrong") { $0.pool.isInTurns = true }
         try isSeen("a pool has too many connections") { try make(3, $0) }
         try isSeen("a pool has too many connections that end") { scene in

@@ -1,5 +1,4 @@
 import Model
-import NIOCore
 
 /// Requests that share connections, and these connections. An object, so that taking a request out copies no
 /// line; only the machine that made it changes it.
@@ -8,7 +7,7 @@ final class Pool {
     /// Its place in the order in which the machine made its pools.
     let number: Int
     /// Requests that have not left yet, in the order of their submission.
-    var waiting = CircularBuffer<ConnectionPools.Ticket>()
+    var waiting = FIFO<ConnectionPools.Ticket>()
     /// Requests that leave again, before all others; the earliest submission is the last element.
     var again: [ConnectionPools.Ticket] = []
     var connections: [Connection] = []
@@ -67,7 +66,7 @@ final class Connection {
     var over = 0
     /// Requests in the order in which they left; some are done already. `tries` tells a request that was
     /// here twice.
-    var left = CircularBuffer<(ticket: ConnectionPools.Ticket, tries: Int, at: MonotonicTime)>()
+    var left = FIFO<(ticket: ConnectionPools.Ticket, tries: Int, at: MonotonicTime)>()
     /// When the service last sent anything.
     var heard: MonotonicTime
     /// When the client asked (PING); `nil` where the service has sent something since.
@@ -88,6 +87,10 @@ final class Connection {
     var isJudged = false
     var isGoAwayTold = false
     var isReasonTold = false
+    #if DEBUG
+        /// A planted bug.
+        var isUnbound = false
+    #endif
 
     init(_ id: APNsConnectionID, of pool: Pool, peerMax: Int, now: MonotonicTime) {
         self.id = id
@@ -98,7 +101,10 @@ final class Connection {
 
     /// How many streams may be open.
     func streamsMax(_ settings: APNsClientSettings) -> Int {
-        min(peerMax, isProven ? settings.streamsMax : 1)
+        #if DEBUG
+            if isUnbound { return .max }
+        #endif
+        return min(peerMax, isProven ? settings.streamsMax : 1)
     }
 
     func isPaused(_ now: MonotonicTime) -> Bool { pausedUntil.map { $0 > now } ?? false }

@@ -73,7 +73,7 @@ extension ConnectionPools {
 
     // MARK: Time
 
-    mutating func woke(now: MonotonicTime) {
+    public mutating func woke(now: MonotonicTime) {
         nextWake = nil
         for pool in pools.values.sorted(by: { $0.number < $1.number }) {
             expire(pool, now)

@@ -1,7 +1,7 @@
 import Model
 import Testing
 
-@testable import APNsClient
+@testable import PushScheduling
 
 /// Pools against a service that does anything. What must hold: the laws after each event, exactly one outcome
 /// for each request, connections of a pool no faster than they may follow, and an end.

@@ -70,8 +70,3 @@ public struct APNsClientSettings: Hashable, Sendable {
 
     public init() {}
 }
-
-/// What keeps a request from being sent.
-struct APNsClientError: Error, CustomStringConvertible {
-    var description: String
-}

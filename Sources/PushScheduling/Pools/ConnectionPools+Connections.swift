@@ -4,7 +4,7 @@ import Model
 
 extension ConnectionPools {
     /// The connection stands: requests may leave.
-    mutating func opened(_ id: APNsConnectionID, now: MonotonicTime) {
+    public mutating func opened(_ id: APNsConnectionID, now: MonotonicTime) {
         guard let connection = connections[id], connection.state == .connecting else { return }
         connecting -= 1
         connection.state = .open
@@ -16,7 +16,7 @@ extension ConnectionPools {
     }
 
     /// The service's bound of streams (SETTINGS_MAX_CONCURRENT_STREAMS), as it holds from now on.
-    mutating func allowed(_ streams: Int, on id: APNsConnectionID, now: MonotonicTime) {
+    public mutating func allowed(_ streams: Int, on id: APNsConnectionID, now: MonotonicTime) {
         guard let connection = connections[id] else { return }
         connection.peerMax = streams
         connection.over = connection.open
@@ -25,7 +25,7 @@ extension ConnectionPools {
     }
 
     /// Bytes came.
-    mutating func heard(_ id: APNsConnectionID, now: MonotonicTime) {
+    public mutating func heard(_ id: APNsConnectionID, now: MonotonicTime) {
         guard let connection = connections[id] else { return }
         connection.heard = now
         guard connection.pinged != nil else { return }
@@ -34,7 +34,7 @@ extension ConnectionPools {
     }
 
     /// The connection's socket takes no more bytes, or takes some again.
-    mutating func blocked(_ isBlocked: Bool, _ id: APNsConnectionID, now: MonotonicTime) {
+    public mutating func blocked(_ isBlocked: Bool, _ id: APNsConnectionID, now: MonotonicTime) {
         guard let connection = connections[id] else { return }
         connection.isBlocked = isBlocked
         plan(connection.pool, now)
@@ -45,7 +45,7 @@ extension ConnectionPools {
     /// - Parameter status: 2xx and 410 show that the service takes the connection's token, because Apple
     ///   speaks of a device's registration with the topic only to a sender that may use the topic. Other
     ///   refusals may come before Apple looks at the token.
-    mutating func answered(_ ticket: Ticket, status: Int, now: MonotonicTime) {
+    public mutating func answered(_ ticket: Ticket, status: Int, now: MonotonicTime) {
         guard let connection = release(ticket, now) else { return }
         requests[ticket] = nil
         connection.unanswered = 0
@@ -58,7 +58,7 @@ extension ConnectionPools {
     }
 
     /// The shell could not prepare the request, and has answered it.
-    mutating func notPrepared(_ ticket: Ticket, now: MonotonicTime) {
+    public mutating func notPrepared(_ ticket: Ticket, now: MonotonicTime) {
         guard let connection = release(ticket, now) else { return }
         requests[ticket] = nil
         settle(connection, now)
@@ -66,7 +66,7 @@ extension ConnectionPools {
 
     /// The service has surely not processed the request: REFUSED_STREAM, a stream above a GOAWAY's last one,
     /// or a request of which no byte left.
-    mutating func refused(_ ticket: Ticket, reason: String, now: MonotonicTime) {
+    public mutating func refused(_ ticket: Ticket, reason: String, now: MonotonicTime) {
         guard let connection = release(ticket, now) else { return }
         if connection.state == .open, !connection.isPaused(now) {
             connection.pause = min(
@@ -78,8 +78,14 @@ extension ConnectionPools {
     }
 
     /// The request's stream ended without an answer.
-    mutating func lost(_ ticket: Ticket, reason: String, now: MonotonicTime) {
+    public mutating func lost(_ ticket: Ticket, reason: String, now: MonotonicTime) {
         guard let connection = release(ticket, now) else { return }
+        #if DEBUG
+            if planted.contains(.resendLost) {
+                requeue(ticket, reason: reason, now)
+                return settle(connection, now)
+            }
+        #endif
         requests[ticket] = nil
         effects.append(.answer(ticket, .failed(reason)))
         settle(connection, now)
@@ -120,18 +126,21 @@ extension ConnectionPools {
     // MARK: Ends
 
     /// The service ends the connection in order. `reason`: the word in the frame's debug data.
-    mutating func goneAway(_ id: APNsConnectionID, reason: String?, now: MonotonicTime) {
+    public mutating func goneAway(_ id: APNsConnectionID, reason: String?, now: MonotonicTime) {
         guard let connection = connections[id] else { return }
         if !connection.isGoAwayTold || reason != nil && !connection.isReasonTold {
             effects.append(.news(connection.pool.key, .goAway(reason: reason)))
         }
         connection.isGoAwayTold = true
         if reason != nil { connection.isReasonTold = true }
+        #if DEBUG
+            if planted.contains(.ignoreGoAway) { return }
+        #endif
         drain(connection, isAtOnce: reason == "Shutdown", now)
     }
 
     /// The caller wants another connection in place of this one, or of all of the pool.
-    mutating func renew(_ key: APNsPool, connection id: APNsConnectionID?, now: MonotonicTime) {
+    public mutating func renew(_ key: APNsPool, connection id: APNsConnectionID?, now: MonotonicTime) {
         guard let pool = pools[key] else { return }
         for connection in pool.connections where id == nil || connection.id == id {
             drain(connection, isAtOnce: true, now)
@@ -146,7 +155,7 @@ extension ConnectionPools {
     }
 
     /// The connection is gone, or could not be made. `unsent`: requests of which no byte has left.
-    mutating func ended(
+    public mutating func ended(
         _ id: APNsConnectionID, reason: String, unsent: Set<Ticket> = [], now: MonotonicTime
     ) {
         guard let connection = connections.removeValue(forKey: id) else { return }
@@ -183,6 +192,12 @@ extension ConnectionPools {
         // A connection that the machine itself gives up says nothing of the service.
         if case .closing(_, isOrderly: true) = connection.state { return }
         let pool = connection.pool
+        #if DEBUG
+            if planted.contains(.connectAtOnce) {
+                pool.connectAt = now
+                return
+            }
+        #endif
         let isStable = connection.isStable(now, settings)
         let isGranted = isAtOnce && (isStable || pool.failures == 0)
         pool.failures = isStable ? 0 : pool.failures + 1

@@ -1,5 +1,4 @@
 import Model
-import NIOCore
 
 /// Decides how many connections each pool has, which request goes over which connection, and when. Apple's
 /// service closes itself to senders that open and close connections repeatedly, that open more streams than
@@ -7,16 +6,16 @@ import NIOCore
 ///
 /// A machine: the shell gives the time and says what happened to connections and streams; it carries out the
 /// effects, and takes requests out by `next`. The machine has a request from `submit` until its outcome.
-struct ConnectionPools {
+public struct ConnectionPools {
     /// Names one request; the shell gives each number once, in order.
-    typealias Ticket = UInt64
+    public typealias Ticket = UInt64
 
-    enum Outcome: Hashable {
+    public enum Outcome: Hashable {
         case notSent(String)
         case failed(String)
     }
 
-    enum Effect: Hashable {
+    public enum Effect: Hashable {
         /// Begin a connection; `opened` or `ended` must follow.
         case connect(APNsConnectionID, APNsPool)
         /// End a connection now; `ended` must follow.
@@ -46,24 +45,27 @@ struct ConnectionPools {
     var connections: [APNsConnectionID: Connection] = [:]
     var requests: [Ticket: Request] = [:]
     /// Pools that may have a request for `next`.
-    var turns = CircularBuffer<Pool>()
+    var turns = FIFO<Pool>()
     var effects: [Effect] = []
     /// Requests that wait, in all pools.
     var waiting = 0
     /// Connections that do not stand yet.
     var connecting = 0
     /// When `woke` may have something to do.
-    var nextWake: MonotonicTime?
+    public internal(set) var nextWake: MonotonicTime?
     private var lastPool = 0
     private var lastConnection: UInt64 = 0
     private var watch = LawWatch()
+    #if DEBUG
+        public var planted: PlantedInScheduling = []
+    #endif
 
-    init(_ settings: APNsClientSettings, random: any RandomNumberGenerator) {
+    public init(_ settings: APNsClientSettings, random: any RandomNumberGenerator) {
         self.settings = settings
         self.random = random
     }
 
-    mutating func takeEffects() -> [Effect] {
+    public mutating func takeEffects() -> [Effect] {
         guard !effects.isEmpty else { return [] }
         var taken: [Effect] = []
         swap(&taken, &effects)
@@ -72,17 +74,26 @@ struct ConnectionPools {
 
     // MARK: Requests
 
-    mutating func submit(_ ticket: Ticket, to key: APNsPool, now: MonotonicTime) {
+    public mutating func submit(_ ticket: Ticket, to key: APNsPool, now: MonotonicTime) {
         guard waiting < settings.waitingMax else {
             effects.append(.answer(ticket, .notSent("too many requests wait")))
             return
         }
-        let pool = pools[key] ?? makePool(key, now)
+        let pool = pool(of: key) ?? makePool(key, now)
         requests[ticket] = Request(pool: pool, since: now)
         waiting += 1
         pool.waiting.append(ticket)
         plan(pool, now)
         checkLaws()
+    }
+
+    private func pool(of key: APNsPool) -> Pool? {
+        #if DEBUG
+            if planted.contains(.mixTeams) {
+                return pools.values.filter { $0.key.host == key.host }.min { $0.number < $1.number }
+            }
+        #endif
+        return pools[key]
     }
 
     private mutating func makePool(_ key: APNsPool, _ now: MonotonicTime) -> Pool {
@@ -93,10 +104,10 @@ struct ConnectionPools {
     }
 
     /// Whether `next` may have a request.
-    var isReady: Bool { !turns.isEmpty }
+    public var isReady: Bool { !turns.isEmpty }
 
     /// The next request that may leave, and its connection. Pools take turns.
-    mutating func next(now: MonotonicTime) -> (ticket: Ticket, connection: APNsConnectionID)? {
+    public mutating func next(now: MonotonicTime) -> (ticket: Ticket, connection: APNsConnectionID)? {
         defer { checkLaws() }
         while let pool = turns.popFirst() {
             pool.isInTurns = false
@@ -158,7 +169,7 @@ struct ConnectionPools {
     }
 
     /// All requests in the order of their numbers, and whether each is under way. The machine forgets them.
-    mutating func takeAll() -> [(ticket: Ticket, isUnderWay: Bool)] {
+    public mutating func takeAll() -> [(ticket: Ticket, isUnderWay: Bool)] {
         let all = requests.map { (ticket: $0.key, isUnderWay: $0.value.connection != nil) }
         requests = [:]
         waiting = 0
@@ -181,6 +192,9 @@ struct ConnectionPools {
         lastConnection += 1
         let id = APNsConnectionID(lastConnection)
         let connection = Connection(id, of: pool, peerMax: settings.streamsMax, now: now)
+        #if DEBUG
+            connection.isUnbound = planted.contains(.openManyStreams)
+        #endif
         pool.connections.append(connection)
         connections[id] = connection
         connecting += 1
@@ -190,6 +204,7 @@ struct ConnectionPools {
     /// The laws hold between any two events.
     mutating func checkLaws() {
         #if DEBUG
+            guard planted.isEmpty else { return }
             let size = requests.count + connections.count + pools.count
             if watch.isWholeDue(size: size) { LawWatch.demand(brokenInvariant) }
         #endif
