@@ -7,10 +7,10 @@ public struct AuditEntry: Hashable, Sendable {
     public struct Author: Hashable, Sendable {
         public var name: String
         /// An address, or the process at the other end of the admin socket.
-        public var place: String
-        public init(name: String, place: String) {
+        public var source: String
+        public init(name: String, source: String) {
             self.name = AuditEntry.shown(name, bytesMax: AuditEntry.nameBytesMax)
-            self.place = AuditEntry.shown(place, bytesMax: AuditEntry.nameBytesMax)
+            self.source = AuditEntry.shown(source, bytesMax: AuditEntry.nameBytesMax)
         }
     }
 
@@ -52,7 +52,7 @@ extension AuditEntry {
         var out = ByteWriter(capacity: 128)
         out.u8(AuditEntry.version)
         out.u64(UInt64(max(0, time.milliseconds)))
-        for text in [author.name, author.place, action, subject] { out.string(text.utf8) }
+        for text in [author.name, author.source, action, subject] { out.string(text.utf8) }
         return out.bytes
     }
 
@@ -62,13 +62,13 @@ extension AuditEntry {
         let time = try reader.u64()
         guard time < UInt64(Credential.endMax.milliseconds) else { throw reader.fail("the time of an entry") }
         var texts: [String] = []
-        for place in 0..<4 {
-            let most = place == 3 ? AuditEntry.subjectBytesMax : AuditEntry.nameBytesMax
+        for index in 0..<4 {
+            let most = index == 3 ? AuditEntry.subjectBytesMax : AuditEntry.nameBytesMax
             texts.append(String(decoding: try reader.stringSlice(max: most), as: UTF8.self))
         }
         try reader.expectEnd()
         self.init(
-            time: WallTime(milliseconds: Int64(time)), author: Author(name: texts[0], place: texts[1]),
+            time: WallTime(milliseconds: Int64(time)), author: Author(name: texts[0], source: texts[1]),
             action: texts[2], subject: texts[3])
     }
 }

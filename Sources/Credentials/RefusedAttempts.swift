@@ -7,13 +7,13 @@ public struct RefusedAttempts: Sendable {
         /// The name that the client gives.
         public var name: String
         /// The client's address, without a port.
-        public var place: String
+        public var source: String
         /// The request, and why it was refused. Never a secret.
         public var subject: String
 
-        public init(name: String, place: String, subject: String) {
+        public init(name: String, source: String, subject: String) {
             self.name = name
-            self.place = place
+            self.source = source
             self.subject = subject
         }
     }
@@ -27,7 +27,7 @@ public struct RefusedAttempts: Sendable {
 
     private struct Key: Hashable {
         var name: String
-        var place: String
+        var source: String
     }
     private struct Count {
         var last: Attempt
@@ -42,7 +42,7 @@ public struct RefusedAttempts: Sendable {
     /// The entry to write now, where this is the first attempt of its address and name.
     public mutating func note(_ attempt: Attempt, now: WallTime) -> AuditEntry? {
         if counts.isEmpty && others == 0 { began = now.milliseconds }
-        let key = Key(name: attempt.name, place: attempt.place)
+        let key = Key(name: attempt.name, source: attempt.source)
         guard counts[key] == nil else {
             counts[key]?.last = attempt
             counts[key]?.more += 1
@@ -66,9 +66,9 @@ public struct RefusedAttempts: Sendable {
             RefusedAttempts.entry(
                 count.last, "\(count.more) more in a minute, the last one: \(count.last.subject)", now: now)
         }
-        entries.sort { ($0.author.place, $0.author.name) < ($1.author.place, $1.author.name) }
+        entries.sort { ($0.author.source, $0.author.name) < ($1.author.source, $1.author.name) }
         if others > 0 {
-            let rest = Attempt(name: "others", place: "more addresses", subject: "")
+            let rest = Attempt(name: "others", source: "more addresses", subject: "")
             entries.append(RefusedAttempts.entry(rest, "\(others) more in a minute", now: now))
         }
         return entries
@@ -76,7 +76,7 @@ public struct RefusedAttempts: Sendable {
 
     private static func entry(_ attempt: Attempt, _ subject: String, now: WallTime) -> AuditEntry {
         AuditEntry(
-            time: now, author: .init(name: attempt.name, place: attempt.place), action: "refused",
+            time: now, author: .init(name: attempt.name, source: attempt.source), action: "refused",
             subject: subject)
     }
 }

@@ -39,7 +39,7 @@ public struct SigningKeys: Hashable, Sendable {
         all.indices.reversed().filter { end(at: $0).map { now < $0 } ?? true }.map { all[$0] }
     }
 
-    /// Until when the key at a place verifies; `nil` for the newest.
+    /// Until when the key at an index verifies; `nil` for the newest.
     public func end(at index: Int) -> WallTime? {
         guard index + 1 < all.count else { return nil }
         return WallTime(milliseconds: all[index + 1].from.milliseconds + SigningKeys.afterlife)

@@ -146,12 +146,12 @@ final class ConnectionSet {
     /// Replaces a table that a burst of connections has left far too large.
     func remove(_ connection: any EdgeConnection) {
         connections[ObjectIdentifier(connection)] = nil
-        guard connections.capacity > ConnectionSet.keptPlaces, connections.count < connections.capacity / 8
+        guard connections.capacity > ConnectionSet.keptCapacity, connections.count < connections.capacity / 8
         else { return }
         connections = Dictionary(uniqueKeysWithValues: connections.map { ($0.key, $0.value) })
     }
-    /// Places of a table that is never replaced.
-    private static let keptPlaces = 1024
+    /// The capacity of a table that is never replaced.
+    private static let keptCapacity = 1024
     var count: Int { connections.count }
     var capacity: Int { connections.capacity }
     func drainAll() { for connection in connections.values { connection.drain() } }

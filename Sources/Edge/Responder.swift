@@ -58,7 +58,7 @@ public final class Responder {
     public static let queueChunksMax = 1024
     public static let queueBytesMax = 256 << 10
 
-    /// Places of taken chunks at the queue's front, before the queue removes them all at once.
+    /// Entries of taken chunks at the queue's front, before the queue removes them all at once.
     private static let compactedAtOnce = 64
 
     /// Both are free for the handler's use.
@@ -72,7 +72,7 @@ public final class Responder {
     /// ends. A weak reference would make each use of the connection several times as expensive.
     private(set) var transport: (any ResponderTransport)?
     let streamID: Int32
-    /// The place in the session's list of open responders.
+    /// The index in the session's list of open responders.
     var index = 0
     /// The request until the handler gets it. An object of its own, because streams live long and do not need
     /// it.
@@ -109,7 +109,7 @@ public final class Responder {
     var offset = 0
     /// The chunk that is being written. Nearly always it is the only one, so an idle stream keeps no array.
     private var first: SharedBytes?
-    /// The chunks behind `first`. The places before `queueHead` are taken and keep nothing.
+    /// The chunks behind `first`. The entries before `queueHead` are taken and keep nothing.
     private var queue: [SharedBytes?] = []
     private var queueHead = 0
     private var queuedBytes = 0

@@ -131,7 +131,7 @@ public protocol Engine: AnyObject {
 
     /// One transaction. A row whose sequence is taken does not hinder the others.
     func append(session: SessionID, batch: BatchID, rows: [Row]) -> AppendOutcome
-    /// The batch that put a row at this place, `nil` where there is none.
+    /// The batch that put a row at this sequence, `nil` where there is none.
     func look(_ partition: PartitionID, _ sequence: Sequence) throws(EngineError) -> BatchID?
     /// Rows from `from` on, in order and each verified, until their payloads pass `bytesMax`; at least one if
     /// there is one. The reader must look for gaps.

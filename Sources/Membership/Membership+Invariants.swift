@@ -80,7 +80,7 @@ extension Roster {
         if round.count != members.count || Set(round) != Set(members.keys) {
             return "others are probed than there are"
         }
-        if place > round.count { return "the round of probes is at nobody" }
+        if position > round.count { return "the round of probes is at nobody" }
         if latest.count != members.count { return "a member is not known by its name" }
         for (session, member) in members {
             if member.session != session { return "a member stands in the place of another" }

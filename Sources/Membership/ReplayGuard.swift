@@ -66,18 +66,18 @@ struct ReplayGuard: Sendable {
         mutating func take(_ number: UInt64) -> Bool {
             let (word, top) = (number >> 6, highest >> 6)
             if word > top {
-                for step in 1...min(word - top, Window.wordCount) { words[Window.place(top + step)] = 0 }
+                for step in 1...min(word - top, Window.wordCount) { words[Window.slot(top + step)] = 0 }
             } else if top - word >= Window.wordCount {
                 return false
             }
             let bit = UInt64(1) << (number & 63)
-            guard words[Window.place(word)] & bit == 0 else { return false }
-            words[Window.place(word)] |= bit
+            guard words[Window.slot(word)] & bit == 0 else { return false }
+            words[Window.slot(word)] |= bit
             highest = max(highest, number)
             return true
         }
 
-        private static func place(_ word: UInt64) -> Int { Int(word % wordCount) }
+        private static func slot(_ word: UInt64) -> Int { Int(word % wordCount) }
     }
 
     private enum Sender: Sendable {
@@ -126,7 +126,7 @@ struct ReplayGuard: Sendable {
         senders[session] = .replaced
     }
 
-    /// Where all places are taken, forgets the older half of the senders that it need not keep.
+    /// Where all slots are taken, forgets the older half of the senders that it need not keep.
     private mutating func makeRoom(_ isKept: (SessionID) -> Bool) -> Bool {
         guard senders.count >= sendersMax else { return true }
         let others = senders.keys.filter { !isKept($0) }.sorted()

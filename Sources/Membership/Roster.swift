@@ -6,7 +6,7 @@ struct Roster: Sendable {
     private(set) var latest: [String: SessionID] = [:]
     /// All members in the order of their probes; `next` passes over members that are dead or have left.
     private(set) var round: [SessionID] = []
-    var place = 0
+    var position = 0
     private(set) var deadCount = 0
     /// How many members have left.
     private(set) var goneCount = 0
@@ -22,8 +22,8 @@ struct Roster: Sendable {
     mutating func insert(_ member: Membership.Member, _ random: inout SeededGenerator) {
         members[member.session] = member
         latest[member.name] = member.session
-        // At a random place in the rest of the round: else all nodes would probe newcomers in one order.
-        round.insert(member.session, at: Int.random(in: place...round.count, using: &random))
+        // At a random position in the rest of the round: else all nodes would probe newcomers in one order.
+        round.insert(member.session, at: Int.random(in: position...round.count, using: &random))
     }
 
     mutating func update(_ member: Membership.Member) {
@@ -43,7 +43,7 @@ struct Roster: Sendable {
         if latest[member.name] == session { latest[member.name] = nil }
         if let index = round.firstIndex(of: session) {
             round.remove(at: index)
-            if index < place { place -= 1 }
+            if index < position { position -= 1 }
         }
     }
 
@@ -57,13 +57,13 @@ struct Roster: Sendable {
     /// The member to probe next.
     mutating func next(_ random: inout SeededGenerator) -> Membership.Member? {
         for _ in 0..<max(1, round.count * 2) {
-            if place >= round.count {
-                place = 0
+            if position >= round.count {
+                position = 0
                 round.shuffle(using: &random)
             }
-            guard place < round.count else { return nil }
-            let session = round[place]
-            place += 1
+            guard position < round.count else { return nil }
+            let session = round[position]
+            position += 1
             if isThere(session) { return members[session] }
         }
         return nil
@@ -73,7 +73,7 @@ struct Roster: Sendable {
     func someAlive(_ count: Int, except: SessionID?, _ random: inout SeededGenerator) -> [Membership.Member] {
         guard !round.isEmpty else { return [] }
         var found: [Membership.Member] = []
-        // Most members are alive: a few draws find them. A walk from a random place finds the last ones.
+        // Most members are alive: a few draws find them. A walk from a random position finds the last ones.
         for _ in 0..<count * 3 where found.count < count {
             let session = round[Int.random(in: 0..<round.count, using: &random)]
             guard session != except, let member = members[session], member.state == .alive,

@@ -21,8 +21,8 @@ extension MemoryEngine: ClusterEngine {
     public func sessions() throws(EngineError) -> [SessionRow] {
         try works()
         var rows: [SessionRow] = []
-        for (place, session) in sessionList.enumerated() where session.isAlive {
-            let id = SessionID(UInt64(place) + 1)
+        for (index, session) in sessionList.enumerated() where session.isAlive {
+            let id = SessionID(UInt64(index) + 1)
             guard let lease = leases[id] else { continue }
             rows.append(SessionRow(id: id, node: session.node, counter: lease.counter, info: lease.info))
         }
@@ -43,12 +43,12 @@ extension MemoryEngine: ClusterEngine {
             return
         }
         makeRoom(for: session)
-        let place = Int(session.rawValue) - 1
-        let isSuperseded = sessionList[(place + 1)...].contains { $0.node == node && $0.isAlive }
+        let index = Int(session.rawValue) - 1
+        let isSuperseded = sessionList[(index + 1)...].contains { $0.node == node && $0.isAlive }
         guard unknownSessions.contains(session), !isSuperseded else { throw .fenced }
         unknownSessions.remove(session)
-        for index in 0..<place where sessionList[index].node == node { sessionList[index].isAlive = false }
-        sessionList[place] = (node: node, isAlive: true)
+        for former in 0..<index where sessionList[former].node == node { sessionList[former].isAlive = false }
+        sessionList[index] = (node: node, isAlive: true)
         leases[session] = (0, [])
     }
 

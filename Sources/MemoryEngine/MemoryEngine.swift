@@ -63,8 +63,8 @@ public final class MemoryEngine: Engine {
     /// works again.
     public func crash(keepsUnacknowledged: Bool) {
         if !keepsUnacknowledged {
-            for place in unacknowledged {
-                partitionsByID[Int(place.partition.rawValue)].journal[place.sequence] = nil
+            for row in unacknowledged {
+                partitionsByID[Int(row.partition.rawValue)].journal[row.sequence] = nil
             }
         }
         unacknowledged.removeAll()

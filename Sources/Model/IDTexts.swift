@@ -61,15 +61,15 @@ public enum Hex {
     }
 
     public static func append(_ value: UInt64, digits count: Int, to out: inout [UInt8]) {
-        for place in stride(from: (count - 1) * 4, through: 0, by: -4) {
-            out.append(digit(value >> UInt64(place)))
+        for shift in stride(from: (count - 1) * 4, through: 0, by: -4) {
+            out.append(digit(value >> UInt64(shift)))
         }
     }
 
     static func write(
         _ value: UInt64, digits count: Int, to out: UnsafeMutableBufferPointer<UInt8>, at start: Int
     ) {
-        for place in 0..<count { out[start + place] = digit(value >> UInt64((count - 1 - place) * 4)) }
+        for index in 0..<count { out[start + index] = digit(value >> UInt64((count - 1 - index) * 4)) }
     }
 
     public static func text(_ bytes: some Collection<UInt8>) -> String {

@@ -17,7 +17,7 @@ public struct PartitionID: Hashable, Comparable, Sendable {
     public func database(of count: Int) -> Int { Int(rawValue) % count }
 }
 
-/// A device's place in its partition. 28 bits, dense, never used twice.
+/// A device's index in its partition. 28 bits, dense, never used twice.
 public struct DeviceIndex: Hashable, Comparable, Sendable {
     public static let limit: UInt32 = 1 << 28
     public let rawValue: UInt32
@@ -41,7 +41,7 @@ public struct ProjectNumber: Hashable, Comparable, Sendable {
     }
 }
 
-/// The place of a record in a partition's journal. The first record has sequence 1; 0 means "before the
+/// The position of a record in a partition's journal. The first record has sequence 1; 0 means "before the
 /// first".
 public struct Sequence: Hashable, Comparable, Sendable {
     public let rawValue: UInt64

@@ -51,8 +51,8 @@ public struct MessageID: Hashable, Sendable {
     public func hash(into hasher: inout Hasher) { hasher.combine(random) }
 }
 
-/// The place of an entry in a partition's delivery log. Microseconds since 1970, made strictly increasing, so
-/// that an event id orders and resumes, but does not tell how much went to other devices (rule:
+/// The position of an entry in a partition's delivery log. Microseconds since 1970, made strictly increasing,
+/// so that an event id orders and resumes, but does not tell how much went to other devices (rule:
 /// ids-leak-nothing).
 public struct Position: Hashable, Comparable, Sendable {
     public let rawValue: UInt64

@@ -33,7 +33,7 @@ public struct WebAddress: Hashable, Sendable {
         var out: [UInt8] = []
         out.reserveCapacity(WebAddress.headBytes + (short ?? text).count)
         out.append(short == nil ? WebAddress.format : WebAddress.shortFormat)
-        for place in 0..<8 { out.append(UInt8(truncatingIfNeeded: keyID >> UInt64(56 - 8 * place))) }
+        for index in 0..<8 { out.append(UInt8(truncatingIfNeeded: keyID >> UInt64(56 - 8 * index))) }
         out += p256dh
         out += auth
         out += short ?? text

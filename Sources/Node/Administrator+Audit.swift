@@ -18,10 +18,10 @@ extension Administrator {
         var author: AuditEntry.Author {
             switch self {
             case .local(.user(let uid, let process)):
-                AuditEntry.Author(name: Requester.user(uid), place: "admin socket, process \(process)")
-            case .local: AuditEntry.Author(name: "unknown", place: "admin socket")
-            case .named(let name, .address(let address)): AuditEntry.Author(name: name, place: address)
-            case .named(let name, _): AuditEntry.Author(name: name, place: "unknown")
+                AuditEntry.Author(name: Requester.user(uid), source: "admin socket, process \(process)")
+            case .local: AuditEntry.Author(name: "unknown", source: "admin socket")
+            case .named(let name, .address(let address)): AuditEntry.Author(name: name, source: address)
+            case .named(let name, _): AuditEntry.Author(name: name, source: "unknown")
             }
         }
 
@@ -61,7 +61,7 @@ extension Administrator {
             logger.notice(
                 "an operator changed something",
                 metadata: [
-                    "who": "\(entry.author.name)", "from": "\(entry.author.place)",
+                    "who": "\(entry.author.name)", "from": "\(entry.author.source)",
                     "action": "\(entry.action)", "what": "\(entry.subject)",
                 ])
         }
@@ -74,7 +74,7 @@ extension Administrator {
             log.notice(
                 "an operator was refused",
                 metadata: [
-                    "who": "\(entry.author.name)", "from": "\(entry.author.place)",
+                    "who": "\(entry.author.name)", "from": "\(entry.author.source)",
                     "what": "\(entry.subject)",
                 ])
         }

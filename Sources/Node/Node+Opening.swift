@@ -95,7 +95,7 @@ extension Node {
     ) throws {
         let vault = Vault(configuration.secrets)
         guard vault.hasKeys else { return }
-        let author = AuditEntry.Author(name: "the server", place: "start of \(configuration.name)")
+        let author = AuditEntry.Author(name: "the server", source: "start of \(configuration.name)")
         let count = try Catalog.sealAnew(engine, vault, by: author, now: Clock.now().wall)
         guard count > 0 else { return }
         log.notice(
@@ -143,8 +143,8 @@ extension Node {
         }
         let generation = try Generation.current(engine, databases: databases.count) {
             var pasts: [Int: EnginePast] = [:]
-            for (place, engine) in further.enumerated() {
-                if let past = try engine?.past() { pasts[place + 1] = past }
+            for (index, engine) in further.enumerated() {
+                if let past = try engine?.past() { pasts[index + 1] = past }
             }
             return pasts
         }
@@ -174,9 +174,9 @@ extension Node {
         let session = try engine.beginSession(node: configuration.name)
         return Opened(
             session: session,
-            partitions: histories.enumerated().map { place, history in
+            partitions: histories.enumerated().map { index, history in
                 OwnedPartition(
-                    id: PartitionID(UInt16(place)), history: history, epoch: Epoch(0), next: .zero)
+                    id: PartitionID(UInt16(index)), history: history, epoch: Epoch(0), next: .zero)
             }, contents: contents, formerQuotas: FormerQuotas(),
             catalogVersion: contents.version ?? [], generation: generation.number,
             databases: databases)

@@ -6,21 +6,21 @@ import Synchronization
 extension NodeCounters {
     /// Counts and logs what a partition reports to the operator.
     func note(_ notice: PartitionNotice, of partition: PartitionID, _ log: Logger) {
-        let place: Logger.Metadata = ["partition": "\(partition.rawValue)"]
+        let metadata: Logger.Metadata = ["partition": "\(partition.rawValue)"]
         switch notice {
         case .bodiesGone(let count):
             bodiesGone.add(count, ordering: .relaxed)
             log.error(
                 "the journal lacks the bodies of \(count) waiting messages; their devices are told",
-                metadata: place)
+                metadata: metadata)
         case .clockLeapt(let milliseconds):
             clockLeaps.add(1, ordering: .relaxed)
             log.error(
                 "the wall clock is \(milliseconds) ms ahead of the monotonic clock: nothing expires now",
-                metadata: place)
+                metadata: metadata)
         case .journalRefuses, .journalTakes: break
         case .clockAgrees:
-            log.notice("the wall clock agrees with the monotonic clock again", metadata: place)
+            log.notice("the wall clock agrees with the monotonic clock again", metadata: metadata)
         }
     }
 }

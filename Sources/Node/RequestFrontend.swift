@@ -14,7 +14,7 @@ import Routing
 /// A loop's side towards clients. Turns requests into operations, outcomes into answers, and events into
 /// writes to streams.
 ///
-/// A ticket stands for a request that is under way. The ticket is the place of the request's responder in a
+/// A ticket stands for a request that is under way. The ticket is the index of the request's responder in a
 /// table, so finding the responder again costs nothing.
 final class RequestFrontend {
     // Safe: the loop owns its frontend, and a loop lives as long as its node.
@@ -74,7 +74,9 @@ final class RequestFrontend {
         switch api.bodyBound(of: request, isAdmin: isAdmin, now: now) {
         case .bytes(let most): return .upTo(most)
         case .answer(let response):
-            if let refused = api.takeRefusedOperator() { tell(refused, place(of: request, peer()), now: now) }
+            if let refused = api.takeRefusedOperator() {
+                tell(refused, source(of: request, peer()), now: now)
+            }
             return .refused(response)
         }
     }
@@ -88,14 +90,14 @@ final class RequestFrontend {
         api.moment = loop.now.monotonic
         let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
         if let refused = api.takeRefusedOperator() {
-            tell(refused, place(of: request, responder.peer), now: now)
+            tell(refused, source(of: request, responder.peer), now: now)
         }
         carryOut(action, request, responder: responder, payer: api.payer, isAdmin: isAdmin)
     }
 
     /// Puts a refused attempt into the audit log, within the bounds of `RefusedAttempts`.
-    private func tell(_ refused: RefusedOperator, _ place: String, now: WallTime) {
-        let attempt = RefusedAttempts.Attempt(name: refused.name, place: place, subject: refused.subject)
+    private func tell(_ refused: RefusedOperator, _ source: String, now: WallTime) {
+        let attempt = RefusedAttempts.Attempt(name: refused.name, source: source, subject: refused.subject)
         guard let entry = attempts.note(attempt, now: now) else { return }
         loop.shared.administrator.tellRefused([entry], loop.shared.log)
     }
@@ -115,18 +117,18 @@ final class RequestFrontend {
         case .listen(let listen): self.listen(listen, responder)
         case .socket(let project, let client): userAgents.open(responder, of: project, client: client)
         case .makeProject(let name):
-            let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
+            let number = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
             loop.shared.administrator.makeProject(name, on: loop) { loop, error in
-                guard let parked = loop.frontend.unpark(place) else { return }
+                guard let parked = loop.frontend.unpark(number) else { return }
                 if let error { return parked.responder.respond(APIFailure.unavailable(error)) }
                 loop.frontend.handle(parked.request, parked.responder, isAdmin: parked.isAdmin)
             }
         case .node(let wanted): respond(wanted, responder)
         case .admin(let wanted):
-            let place = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
+            let number = park(Parked(request: request, responder: responder, isAdmin: isAdmin))
             let requester = requester(request, responder, isAdmin: isAdmin)
             loop.shared.administrator.carryOut(wanted, by: requester, on: loop) { loop, response in
-                loop.frontend.unpark(place)?.responder.respond(response)
+                loop.frontend.unpark(number)?.responder.respond(response)
             }
         case .later(let delay, let action):
             loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) { [loop] in
@@ -139,7 +141,7 @@ final class RequestFrontend {
 
     /// The address from which an operator's request comes. Behind a trusted proxy, the address names both
     /// ends of the way.
-    private func place(of request: HTTPRequest, _ peer: Peer) -> String {
+    private func source(of request: HTTPRequest, _ peer: Peer) -> String {
         let peer = peer.host
         return api.forwarded(request).map { "\($0) by \(peer)" } ?? peer
     }
@@ -151,7 +153,7 @@ final class RequestFrontend {
         if isAdmin { return .local(responder.peer) }
         let name = api.author(of: request, now: loop.core.believed(loop.now).wall)
         guard api.forwarded(request) != nil else { return .named(name, responder.peer) }
-        return .named(name, .address(place(of: request, responder.peer)))
+        return .named(name, .address(source(of: request, responder.peer)))
     }
 
     private func park(_ request: Parked) -> UInt64 {
@@ -160,7 +162,7 @@ final class RequestFrontend {
         return lastParked
     }
 
-    private func unpark(_ place: UInt64) -> Parked? { parked.removeValue(forKey: place) }
+    private func unpark(_ number: UInt64) -> Parked? { parked.removeValue(forKey: number) }
 
     private func respond(_ wanted: NodeRequest, _ responder: Responder) {
         switch wanted {
@@ -201,8 +203,8 @@ final class RequestFrontend {
     /// Only the loop with the project's buckets knows what is left in them.
     private func answerQuotas(_ project: Project, _ responder: Responder) {
         let request = HTTPRequest(method: .get, target: [])
-        let place = park(Parked(request: request, responder: responder, isAdmin: false, project: project))
-        loop.askLevels(of: project.number, question: place)
+        let number = park(Parked(request: request, responder: responder, isAdmin: false, project: project))
+        loop.askLevels(of: project.number, question: number)
     }
 
     /// Takes the answer of the loop with the buckets.
@@ -216,17 +218,17 @@ final class RequestFrontend {
     // MARK: Tickets
 
     private func open(_ responder: Responder, _ form: ResponseForm, payer: Share?) -> UInt64 {
-        let place: Int
+        let slot: Int
         if let free = freeTickets.popLast() {
-            place = free
+            slot = free
         } else {
-            place = tickets.count
+            slot = tickets.count
             tickets.append(Ticket())
         }
         // From the request's last byte on, with the time for which the request waited for its turn.
         let arrived = loop.now.monotonic.rewound(by: responder.waited)
-        tickets[place].request = (responder, form, payer, arrived)
-        return UInt64(tickets[place].generation) << 32 | UInt64(place)
+        tickets[slot].request = (responder, form, payer, arrived)
+        return UInt64(tickets[slot].generation) << 32 | UInt64(slot)
     }
 
     /// An operation of a user agent's session.
@@ -235,13 +237,13 @@ final class RequestFrontend {
     }
 
     func finish(_ ticket: UInt64, _ outcome: Outcome) {
-        let place = Int(ticket & 0xFFFF_FFFF)
-        guard place < tickets.count, tickets[place].generation == UInt32(ticket >> 32),
-            let (responder, form, payer, began) = tickets[place].request.take()
+        let slot = Int(ticket & 0xFFFF_FFFF)
+        guard slot < tickets.count, tickets[slot].generation == UInt32(ticket >> 32),
+            let (responder, form, payer, began) = tickets[slot].request.take()
         else { return }
         latencies.record(loop.now.monotonic.since(began).nanoseconds)
-        tickets[place].generation &+= 1
-        freeTickets.append(place)
+        tickets[slot].generation &+= 1
+        freeTickets.append(slot)
         if case .accepted = outcome { loop.shared.counters.sendsAccepted.add(1, ordering: .relaxed) }
         if let (number, work) = form.session { return userAgents.finish(number, work, by: outcome) }
         guard responder.isOpen else { return }

@@ -26,16 +26,16 @@ public struct NodePlacement: Sendable {
     }
     public static let weightMax: UInt8 = 64
 
-    private let tickets: [(hash: UInt64, place: Int)]
+    private let tickets: [(hash: UInt64, index: Int)]
     public let candidates: [Candidate]
 
     public init(_ candidates: [Candidate]) {
         self.candidates = candidates.sorted { $0.name < $1.name }
         var tickets: [(UInt64, Int)] = []
-        for (place, candidate) in self.candidates.enumerated() {
+        for (index, candidate) in self.candidates.enumerated() {
             let name = NodePlacement.hash(candidate.name)
             for number in 0..<UInt64(max(1, min(candidate.weight, NodePlacement.weightMax))) {
-                tickets.append((NodePlacement.mix(name &+ number &* 0x9e37_79b9_7f4a_7c15), place))
+                tickets.append((NodePlacement.mix(name &+ number &* 0x9e37_79b9_7f4a_7c15), index))
             }
         }
         self.tickets = tickets
@@ -44,12 +44,12 @@ public struct NodePlacement: Sendable {
     /// `nil` where there is no candidate.
     public func node(of partition: PartitionID) -> Candidate? {
         let salt = NodePlacement.mix(UInt64(partition.rawValue) &+ 0x5851_f42d_4c95_7f2d)
-        var best: (score: UInt64, place: Int)?
+        var best: (score: UInt64, index: Int)?
         for ticket in tickets {
             let score = NodePlacement.mix(ticket.hash ^ salt)
-            if best.map({ score > $0.score }) ?? true { best = (score, ticket.place) }
+            if best.map({ score > $0.score }) ?? true { best = (score, ticket.index) }
         }
-        return best.map { candidates[$0.place] }
+        return best.map { candidates[$0.index] }
     }
 
     /// FNV-1a over the name, then `mix`.

@@ -30,14 +30,14 @@ struct Parameters {
     private static let text: Int32 = 25
 
     private(set) var bytes: [UInt8] = []
-    /// The place of each parameter; `nil` is NULL.
-    private(set) var places: [Range<Int>?] = []
+    /// The bytes of each parameter; `nil` is NULL.
+    private(set) var ranges: [Range<Int>?] = []
 
     init(_ parameters: [Parameter]) {
         bytes.reserveCapacity(parameters.reduce(1) { $0 + Parameters.size($1) })
         for parameter in parameters {
             let start = bytes.count
-            if append(parameter) { places.append(start..<bytes.count) } else { places.append(nil) }
+            if append(parameter) { ranges.append(start..<bytes.count) } else { ranges.append(nil) }
         }
         // A parameter of no bytes must still point somewhere, because a null pointer means NULL.
         bytes.append(0)

@@ -58,13 +58,13 @@ final class PostgresConnection {
         _ strings: [String?], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result
     ) -> Result {
         var bytes: [CChar] = []
-        let places = strings.map { string -> Int? in
+        let offsets = strings.map { string -> Int? in
             guard let string else { return nil }
             defer { bytes.append(contentsOf: string.utf8CString) }
             return bytes.count
         }
         return bytes.withUnsafeBufferPointer { bytes in
-            let pointers = places.map { $0.flatMap { place in bytes.baseAddress?.advanced(by: place) } }
+            let pointers = offsets.map { $0.flatMap { offset in bytes.baseAddress?.advanced(by: offset) } }
             return pointers.withUnsafeBufferPointer { body($0.baseAddress) }
         }
     }
@@ -84,11 +84,11 @@ final class PostgresConnection {
         notices.doubt = nil
         let name = try prepare(sql)
         let laid = Parameters(parameters)
-        let lengths = laid.places.map { Int32(clamping: $0?.count ?? 0) }
+        let lengths = laid.ranges.map { Int32(clamping: $0?.count ?? 0) }
         let formats = [Int32](repeating: 1, count: lengths.count)
         let isSent = laid.bytes.withUnsafeBytes { bytes in
             let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
-            let pointers = laid.places.map { place in place.flatMap { start?.advanced(by: $0.lowerBound) } }
+            let pointers = laid.ranges.map { range in range.flatMap { start?.advanced(by: $0.lowerBound) } }
             return PQsendQueryPrepared(handle, name, Int32(lengths.count), pointers, lengths, formats, 1)
         }
         return try judge(try answer(isSent))

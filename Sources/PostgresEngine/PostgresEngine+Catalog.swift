@@ -138,8 +138,8 @@ private enum CatalogStatement {
 
     private static func statement(_ step: String) -> String {
         var parts = ["step AS (\(step))"]
-        for (place, table) in CatalogTable.allCases.enumerated() {
-            let (name, first) = (table.rawValue, 4 + 3 * place)
+        for (index, table) in CatalogTable.allCases.enumerated() {
+            let (name, first) = (table.rawValue, 4 + 3 * index)
             parts += [
                 """
                 put_\(name) AS (

@@ -56,7 +56,7 @@ extension PostgresEngine {
         }
     }
 
-    private struct Place: Hashable {
+    private struct RowKey: Hashable {
         var partition: UInt16
         var sequence: UInt64
     }
@@ -66,25 +66,25 @@ extension PostgresEngine {
         guard reply.count > 1 else {
             return Array(repeating: rows.isEmpty ? .appended : .taken, count: max(1, rows.count))
         }
-        var places: Set<Place> = []
-        var unowned: Set<Place> = []
+        var appended: Set<RowKey> = []
+        var unowned: Set<RowKey> = []
         for index in reply.rows where !reply.isNull(index, 0) {
             let partition = UInt16(truncatingIfNeeded: try reply.int(index, 0))
             let sequence = try reply.int(index, 1)
             if sequence < 0 {
-                unowned.insert(Place(partition: partition, sequence: sequence.magnitude))
+                unowned.insert(RowKey(partition: partition, sequence: sequence.magnitude))
             } else {
-                places.insert(Place(partition: partition, sequence: sequence.magnitude))
+                appended.insert(RowKey(partition: partition, sequence: sequence.magnitude))
             }
         }
-        if unowned.isEmpty, places.count == rows.count {
+        if unowned.isEmpty, appended.count == rows.count {
             return Array(repeating: .appended, count: rows.count)
         }
         // Of two rows of a batch with one sequence the first went in.
         return rows.map { row in
-            let place = Place(partition: row.partition.rawValue, sequence: row.sequence.rawValue)
-            if unowned.contains(place) { return .unowned }
-            return places.remove(place) == nil ? .taken : .appended
+            let key = RowKey(partition: row.partition.rawValue, sequence: row.sequence.rawValue)
+            if unowned.contains(key) { return .unowned }
+            return appended.remove(key) == nil ? .taken : .appended
         }
     }
 

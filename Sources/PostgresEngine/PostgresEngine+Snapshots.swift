@@ -30,21 +30,21 @@ extension PostgresEngine {
         guard covering <= EngineRules.sequenceMax else {
             throw .refused("a snapshot covers durable records only")
         }
-        let place = [Parameter.uint(session.rawValue), .partition(partition)]
-        let upload = try write(part, place)
+        let key = [Parameter.uint(session.rawValue), .partition(partition)]
+        let upload = try write(part, key)
         if let end = part.end {
             try name(
-                place + [
+                key + [
                     .uint(covering.rawValue), .int(upload), .int(Int64(end.parts)),
                     .int(Int64(end.length)), .uint(end.digest),
                 ])
         }
         // Chunks that are left over cost only room, and the next part tries again.
-        _ = try? drop(chunksBut: upload, place)
+        _ = try? drop(chunksBut: upload, key)
         return UInt64(bitPattern: upload)
     }
 
-    private func write(_ part: SnapshotPart, _ place: [Parameter]) throws(EngineError) -> Int64 {
+    private func write(_ part: SnapshotPart, _ key: [Parameter]) throws(EngineError) -> Int64 {
         let upload = part.number > 0 ? Int64(bitPattern: part.upload ?? 0) : 0
         return try ask { connection throws(Fault) in
             let reply = try connection.run(
@@ -56,13 +56,13 @@ extension PostgresEngine {
                     SELECT mine.id, upload.number, $4::int8::int4, $5::bytea FROM mine, upload
                     ON CONFLICT (partition, upload, number) DO UPDATE SET bytes = excluded.bytes
                     RETURNING upload
-                    """, place + [.int(upload), .int(Int64(part.number)), .bytes(part.bytes[...])])
+                    """, key + [.int(upload), .int(Int64(part.number)), .bytes(part.bytes[...])])
             guard reply.count == 1 else { throw .engine(.fenced) }
             return try reply.int(0, 0)
         }
     }
 
-    private func drop(chunksBut upload: Int64, _ place: [Parameter]) throws(EngineError) {
+    private func drop(chunksBut upload: Int64, _ key: [Parameter]) throws(EngineError) {
         try ask { connection throws(Fault) in
             _ = try connection.run(
                 PostgresEngine.owning + """
@@ -74,7 +74,7 @@ extension PostgresEngine {
                         ORDER BY c.upload, c.number LIMIT \(PostgresEngine.chunksDroppedMax))
                     DELETE FROM tidecast.chunk AS c USING doomed
                     WHERE c.partition = $2 AND c.upload = doomed.upload AND c.number = doomed.number
-                    """, place + [.int(upload)])
+                    """, key + [.int(upload)])
         }
     }
 

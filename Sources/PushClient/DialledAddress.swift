@@ -5,17 +5,17 @@ import Glibc
 enum DialledAddress {
     /// 4 or 16 bytes in network order; `nil` where the address is neither of IPv4 nor of IPv6.
     static func bytes(_ address: UnsafeMutablePointer<curl_sockaddr>) -> [UInt8]? {
-        let place: (offset: Int, count: Int)
+        let field: (offset: Int, count: Int)
         switch address.pointee.family {
-        case AF_INET: place = (MemoryLayout<sockaddr_in>.offset(of: \.sin_addr) ?? 4, 4)
-        case AF_INET6: place = (MemoryLayout<sockaddr_in6>.offset(of: \.sin6_addr) ?? 8, 16)
+        case AF_INET: field = (MemoryLayout<sockaddr_in>.offset(of: \.sin_addr) ?? 4, 4)
+        case AF_INET6: field = (MemoryLayout<sockaddr_in6>.offset(of: \.sin6_addr) ?? 8, 16)
         default: return nil
         }
-        guard Int(address.pointee.addrlen) >= place.offset + place.count else { return nil }
+        guard Int(address.pointee.addrlen) >= field.offset + field.count else { return nil }
         // libcurl's `addr` is as long as `addrlen` says, and longer than its type.
         guard let start = MemoryLayout<curl_sockaddr>.offset(of: \.addr) else { return nil }
-        let raw = UnsafeRawPointer(address) + start + place.offset
-        return [UInt8](UnsafeRawBufferPointer(start: raw, count: place.count))
+        let raw = UnsafeRawPointer(address) + start + field.offset
+        return [UInt8](UnsafeRawBufferPointer(start: raw, count: field.count))
     }
 
     /// The same of an address as text; `nil` where the text is no address.

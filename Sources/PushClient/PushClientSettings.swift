@@ -1,7 +1,7 @@
 /// The bounds of a `PushClient`.
 public struct PushClientSettings: Sendable {
     /// Requests under way at once, in all and to one origin (host and port). More wait: projects and their
-    /// origins take turns, and leave places to others.
+    /// origins take turns, and leave slots to others.
     public var transfersMax = 512
     public var transfersPerOriginMax = 100
     /// Requests that wait. Each further request is answered at once: not tried.

@@ -2,7 +2,7 @@
 public struct PushHTTPRequest: Sendable {
     /// The caller's own number of the request; the answer has it again.
     public var number: UInt64
-    /// Whose request this is, by any number: requests of one share leave places to those of others.
+    /// Whose request this is, by any number: requests of one share leave slots to those of others.
     public var share: UInt64
     /// An absolute URL of the scheme `https`, without user information. The path is sent as it stands.
     public var url: String

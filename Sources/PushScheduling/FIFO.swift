@@ -14,15 +14,15 @@ struct FIFO<Element>: Sequence {
         // What the element keeps alive must not stay here.
         elements[head] = nil
         head += 1
-        if head >= FIFO.keptPlaces, head * 2 >= elements.count {
+        if head >= FIFO.keptSlots, head * 2 >= elements.count {
             elements.removeFirst(head)
             head = 0
         }
         return element
     }
 
-    /// Empty places that the line keeps before it moves its elements up.
-    private static var keptPlaces: Int { 32 }
+    /// Empty slots that the line keeps before it moves its elements up.
+    private static var keptSlots: Int { 32 }
 
     mutating func removeAll() { self = FIFO() }
 

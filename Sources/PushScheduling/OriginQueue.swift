@@ -3,12 +3,12 @@ import Model
 /// Requests that wait for their turn. Projects take turns, and so do the origins of a project; within an
 /// origin of a project requests keep their order.
 ///
-/// An origin that has not yet answered gets one request at once. So a dead origin fills one place instead of
-/// all its places. After the first answer the origin gets `perOriginMax`. The queue remembers an answer for a
+/// An origin that has not yet answered gets one request at once. So a dead origin fills one slot instead of
+/// all its slots. After the first answer the origin gets `perOriginMax`. The queue remembers an answer for a
 /// while after the origin's last request.
 ///
-/// A project has fewer requests under way than places are free, and an origin of the project has fewer than
-/// that leaves to the project. So services that answer slowly leave places to the project's other services,
+/// A project has fewer requests under way than slots are free, and an origin of the project has fewer than
+/// that leaves to the project. So services that answer slowly leave slots to the project's other services,
 /// and always some to other projects (dynamic thresholds: Choudhury and Hahne, "Dynamic queue length
 /// thresholds for shared-memory packet switches", 1998).
 ///
@@ -51,7 +51,7 @@ public struct OriginQueue<Request> {
     }
 
     /// Lines that `next` looks at. A line that may not leave has a request under way, or shares its origin
-    /// with a line that has. So there are no more of them than places, except where many projects use one
+    /// with a line that has. So there are no more of them than slots, except where many projects use one
     /// origin.
     private static var looksMax: Int { 64 }
 

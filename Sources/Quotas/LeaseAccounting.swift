@@ -89,7 +89,7 @@ struct LeaseAccounting: Sendable {
             shareLength: bounds.share, retryAfter: isMet ? .zero : retryAfter(bounds, now), rate: rate)
     }
 
-    /// The place of the spender's account, which is new where the spender had none. A new account does not
+    /// The index of the spender's account, which is new where the spender had none. A new account does not
     /// count what the spender spent before.
     private mutating func account(
         of request: QuotaRequest, isReport: Bool, _ bounds: QuotaBounds, _ now: MonotonicTime

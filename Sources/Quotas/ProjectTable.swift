@@ -1,8 +1,8 @@
 import Model
 
-/// Project number → a small place, by open addressing: one multiplication and usually one look.
+/// Project number → a small slot, by open addressing: one multiplication and usually one look.
 struct ProjectTable: Sendable {
-    /// Project number in the low half, place + 1 in the high half, so that 0 is a free cell.
+    /// Project number in the low half, slot + 1 in the high half, so that 0 is a free cell.
     /// Invariant: the number of cells is a power of two, and at least half of the cells are free.
     private var cells: [UInt64]
     private(set) var count = 0
@@ -16,7 +16,7 @@ struct ProjectTable: Sendable {
     }
 
     @inline(__always)
-    func place(of project: ProjectNumber) -> Int? {
+    func slot(of project: ProjectNumber) -> Int? {
         var cell = start(project)
         while true {
             let found = cells[cell]
@@ -27,15 +27,15 @@ struct ProjectTable: Sendable {
     }
 
     /// The project must not be in the table.
-    mutating func insert(_ project: ProjectNumber, at place: Int) {
-        precondition(self.place(of: project) == nil, "a project has one place")
+    mutating func insert(_ project: ProjectNumber, at slot: Int) {
+        precondition(self.slot(of: project) == nil, "a project has one slot")
         if count * 2 >= cells.count {
             let old = cells
             cells = Array(repeating: 0, count: old.count * 2)
             for cell in old where cell != 0 { put(cell) }
         }
         count += 1
-        put(UInt64(place + 1) << 32 | UInt64(project.rawValue))
+        put(UInt64(slot + 1) << 32 | UInt64(project.rawValue))
     }
 
     private mutating func put(_ value: UInt64) {

@@ -91,12 +91,12 @@ struct QuotaAccount: Sendable {
     mutating func report(_ request: QuotaRequest, _ bounds: QuotaBounds, now: MonotonicTime) -> UInt64 {
         heard = now
         let heldMost = leased
-        if let place = flight.firstIndex(where: { $0.number == request.applied }) {
-            applied = flight[place]
+        if let index = flight.firstIndex(where: { $0.number == request.applied }) {
+            applied = flight[index]
             // The report came within a quarter of the lease: half of it would do, with as much to spare.
             let length = lease(bounds)
-            if now.since(flight[place].granted) < length / 4 { lease = length / 2 }
-            flight.removeFirst(place + 1)
+            if now.since(flight[index].granted) < length / 4 { lease = length / 2 }
+            flight.removeFirst(index + 1)
         } else if request.applied != applied?.number {
             // The lease accounting has forgotten the named grant, which has run out and is accounted for.
             flight.removeAll { $0.number <= request.applied }

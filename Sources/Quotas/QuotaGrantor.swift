@@ -79,14 +79,14 @@ public struct QuotaGrantor: Sendable {
         now: MonotonicTime
     ) {
         let rates = QuotaGrantor.kinds.compactMap { limits.rate(of: $0) }
-        let accountings = rates.enumerated().map { place, rate in
+        let accountings = rates.enumerated().map { index, rate in
             switch beginning {
             case .full: LeaseAccounting(TokenBucket(rate, full: now))
             case .empty(let since): LeaseAccounting(TokenBucket(rate, emptyAt: since))
             case .holding(let tokens, let since):
                 LeaseAccounting(
                     TokenBucket(
-                        rate, units: UInt128(place < tokens.count ? tokens[place] : 0) * rate.scale,
+                        rate, units: UInt128(index < tokens.count ? tokens[index] : 0) * rate.scale,
                         refilled: since))
             }
         }
@@ -109,12 +109,12 @@ public struct QuotaGrantor: Sendable {
 
     public mutating func receive(_ request: QuotaRequest, now: MonotonicTime, into effects: inout [Effect]) {
         defer { checkInvariants() }
-        guard let place = QuotaGrantor.kinds.firstIndex(of: request.kind), now < authority else { return }
+        guard let index = QuotaGrantor.kinds.firstIndex(of: request.kind), now < authority else { return }
         guard let epoch = projects[request.project]?.epoch else {
             if !request.isRelease { effects.append(.unknown(request)) }
             return
         }
-        if let grant = projects[request.project]?.accountings[place].receive(
+        if let grant = projects[request.project]?.accountings[index].receive(
             request, grantorEpoch: epoch, bounds, now: now)
         {
             effects.append(.grant(grant))
@@ -124,8 +124,8 @@ public struct QuotaGrantor: Sendable {
     /// Tokens that are not known to be spent, leased ones included. `nil` where the project is not open or
     /// the kind is not leased.
     public mutating func level(of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime) -> UInt64? {
-        guard let place = QuotaGrantor.kinds.firstIndex(of: kind) else { return nil }
-        return projects[project]?.accountings[place].level(now, bounds)
+        guard let index = QuotaGrantor.kinds.firstIndex(of: kind) else { return nil }
+        return projects[project]?.accountings[index].level(now, bounds)
     }
 
     /// For every open project the whole tokens of each of `kinds` that are neither spent nor out: what the
@@ -133,8 +133,8 @@ public struct QuotaGrantor: Sendable {
     public mutating func remainders(now: MonotonicTime) -> [ProjectNumber: [UInt64]] {
         var remainders: [ProjectNumber: [UInt64]] = [:]
         for project in projects.keys {
-            remainders[project] = QuotaGrantor.kinds.indices.map { place in
-                projects[project]?.accountings[place].remainder(now, bounds) ?? 0
+            remainders[project] = QuotaGrantor.kinds.indices.map { index in
+                projects[project]?.accountings[index].remainder(now, bounds) ?? 0
             }
         }
         return remainders

@@ -9,12 +9,12 @@ extension QuotaSpender {
         if isWakeSet == active.isEmpty { return "who is looked after and when does not go together" }
         if numbers.count > bounds.projectCountMax { return "more projects are known than may be" }
         if leasedTokens.count != numbers.count * 3 || table.count + free.count != numbers.count {
-            return "the places of projects are counted wrongly"
+            return "the slots of projects are counted wrongly"
         }
         guard isWhole else { return nil }
         let taken = Set(free)
-        for place in numbers.indices where !taken.contains(place) {
-            if table.place(of: numbers[place]) != place { return "a project is not at its place" }
+        for slot in numbers.indices where !taken.contains(slot) {
+            if table.slot(of: numbers[slot]) != slot { return "a project is not at its slot" }
         }
         let looked = Set(active)
         if looked.count < active.count { return "leased tokens are looked after twice" }
@@ -31,8 +31,8 @@ extension QuotaSpender {
 
     /// Whether operations wait for a project's tokens and the spender will wake them.
     public func isLookedAfter(_ kind: QuotaKind, _ project: ProjectNumber) -> Bool {
-        guard kind.rawValue < 3, let place = table.place(of: project) else { return false }
-        let leased = leasedTokens[place * 3 + Int(kind.rawValue)]
+        guard kind.rawValue < 3, let slot = table.slot(of: project) else { return false }
+        let leased = leasedTokens[slot * 3 + Int(kind.rawValue)]
         return leased.isActive && leased.hasWaiting
     }
 

@@ -43,7 +43,7 @@ public struct QuotaSpender: Sendable {
     public let bounds: QuotaBounds
     private(set) var table = ProjectTable()
     var numbers: [ProjectNumber] = []
-    /// Three for each place, in the order of `QuotaGrantor.kinds`.
+    /// Three for each slot, in the order of `QuotaGrantor.kinds`.
     var leasedTokens: [LeasedTokens] = []
     private(set) var free: [Int] = []
     /// Indices of the leased tokens of which something is held or awaited.
@@ -69,8 +69,8 @@ public struct QuotaSpender: Sendable {
         _ count: UInt64, _ kind: QuotaKind, of project: ProjectNumber, now: MonotonicTime,
         into effects: inout [Effect]
     ) -> Answer {
-        if kind.rawValue < 3, let place = table.place(of: project) {
-            let index = place * 3 + Int(kind.rawValue)
+        if kind.rawValue < 3, let slot = table.slot(of: project) {
+            let index = slot * 3 + Int(kind.rawValue)
             if leasedTokens[index].takeQuickly(count, now) { return .admitted(count) }
         }
         return takeSlowly(count, kind, of: project, now: now, into: &effects)
@@ -133,8 +133,8 @@ public struct QuotaSpender: Sendable {
     public mutating func refusal(
         of kind: QuotaKind, _ project: ProjectNumber, now: MonotonicTime
     ) -> QuotaRefusal? {
-        guard kind.rawValue < 3, let place = table.place(of: project) else { return nil }
-        let index = place * 3 + Int(kind.rawValue)
+        guard kind.rawValue < 3, let slot = table.slot(of: project) else { return nil }
+        let index = slot * 3 + Int(kind.rawValue)
         guard now < leasedTokens[index].blockedUntil else { return nil }
         leasedTokens[index].lapse(now)
         guard leasedTokens[index].held == 0, !leasedTokens[index].ownerIsSilent(now, bounds),
@@ -159,8 +159,8 @@ public struct QuotaSpender: Sendable {
 
     /// What the spender may spend of a project: leased tokens, and all that a share comes to.
     public func atHand(_ kind: QuotaKind, _ project: ProjectNumber) -> UInt64 {
-        guard kind.rawValue < 3, let place = table.place(of: project) else { return 0 }
-        let leased = leasedTokens[place * 3 + Int(kind.rawValue)]
+        guard kind.rawValue < 3, let slot = table.slot(of: project) else { return 0 }
+        let leased = leasedTokens[slot * 3 + Int(kind.rawValue)]
         let share = UInt128(leased.shareRate) * UInt128(bounds.share.nanoseconds) / 1_000_000_000
         return leased.held + UInt64(clamping: share)
     }
@@ -227,10 +227,10 @@ public struct QuotaSpender: Sendable {
             swap(&turn.effects, &effects)
             checkInvariants()
         }
-        guard grant.spender == id, grant.kind.rawValue < 3, let place = table.place(of: grant.project) else {
+        guard grant.spender == id, grant.kind.rawValue < 3, let slot = table.slot(of: grant.project) else {
             return
         }
-        let index = place * 3 + Int(grant.kind.rawValue)
+        let index = slot * 3 + Int(grant.kind.rawValue)
         let wasAsking = leasedTokens[index].isAsking
         guard let sent = answered(grant, index) else { return }
         leasedTokens[index].lapse(now)
@@ -280,7 +280,7 @@ public struct QuotaSpender: Sendable {
     /// where the request was answered or given up earlier, and where the grant is of a former owner.
     private mutating func answered(_ grant: QuotaGrant, _ index: Int) -> LeasedTokens.Pending? {
         guard grant.grantorEpoch >= leasedTokens[index].grantorEpoch,
-            let place = leasedTokens[index].pending.firstIndex(where: { $0.number == grant.number })
+            let answered = leasedTokens[index].pending.firstIndex(where: { $0.number == grant.number })
         else {
             #if DEBUG
                 if plantedBug == .appliesTwice, grant.grantorEpoch == leasedTokens[index].grantorEpoch {
@@ -289,8 +289,8 @@ public struct QuotaSpender: Sendable {
             #endif
             return nil
         }
-        let pending = leasedTokens[index].pending[place]
-        leasedTokens[index].pending.removeFirst(place + 1)
+        let pending = leasedTokens[index].pending[answered]
+        leasedTokens[index].pending.removeFirst(answered + 1)
         if grant.number >= leasedTokens[index].question, leasedTokens[index].isAsking {
             leasedTokens[index].state = .active
         }
@@ -364,34 +364,34 @@ public struct QuotaSpender: Sendable {
         turn.effects.append(.wake(at: turn.now.advanced(by: bounds.tick)))
     }
 
-    // MARK: Places
+    // MARK: Slots
 
     private mutating func leasedTokens(
         _ kind: QuotaKind, of project: ProjectNumber, _ now: MonotonicTime
     ) -> Int? {
-        if let place = table.place(of: project) { return place * 3 + Int(kind.rawValue) }
+        if let slot = table.slot(of: project) { return slot * 3 + Int(kind.rawValue) }
         if free.isEmpty, numbers.count >= bounds.projectCountMax { forgetIdle(now) }
-        let place: Int
+        let slot: Int
         if let reused = free.popLast() {
-            place = reused
-            numbers[place] = project
+            slot = reused
+            numbers[slot] = project
         } else {
             guard numbers.count < bounds.projectCountMax else { return nil }
-            place = numbers.count
+            slot = numbers.count
             numbers.append(project)
             leasedTokens.append(contentsOf: repeatElement(LeasedTokens(), count: 3))
         }
-        table.insert(project, at: place)
-        return place * 3 + Int(kind.rawValue)
+        table.insert(project, at: slot)
+        return slot * 3 + Int(kind.rawValue)
     }
 
     /// Forgets idle projects whose spent tokens the owner has certainly heard of, or counts as spent.
     private mutating func forgetIdle(_ now: MonotonicTime) {
-        for place in numbers.indices
-        where (0..<3).allSatisfy({ leasedTokens[place * 3 + $0].isForgettable(now, bounds) }) {
-            table.remove(numbers[place])
-            for kind in 0..<3 { leasedTokens[place * 3 + kind] = LeasedTokens() }
-            free.append(place)
+        for slot in numbers.indices
+        where (0..<3).allSatisfy({ leasedTokens[slot * 3 + $0].isForgettable(now, bounds) }) {
+            table.remove(numbers[slot])
+            for kind in 0..<3 { leasedTokens[slot * 3 + kind] = LeasedTokens() }
+            free.append(slot)
         }
     }
 }

@@ -35,24 +35,24 @@ extension RegistrationKeys {
         results.removeAll(keepingCapacity: true)
         results.reserveCapacity(texts.count)
         scratch.removeAll()
-        for (place, text) in texts.enumerated() {
+        for (position, text) in texts.enumerated() {
             guard let form = IDForm(text) else {
                 results.append(.failure(.malformed))
                 continue
             }
             results.append(.failure(.unknownKey))
-            scratch.append(place, form)
+            scratch.append(position, form)
         }
-        for key in keys where !scratch.places.isEmpty {
+        for key in keys where !scratch.positions.isEmpty {
             scratch.decipher(key.decipher)
             var kept = 0
-            for number in scratch.places.indices {
+            for number in scratch.positions.indices {
                 let high = UInt64(bigEndian: scratch.output[2 * number])
                 let low = UInt64(bigEndian: scratch.output[2 * number + 1])
                 let read = RegistrationKeys.registration(
                     high, low, key: key.key, suffix: scratch.suffixes[number])
                 if let read {
-                    results[scratch.places[number]] = read
+                    results[scratch.positions[number]] = read
                 } else {
                     scratch.keep(number, at: kept)
                     kept += 1
@@ -117,37 +117,37 @@ struct IDForm {
     }
 }
 
-/// The blocks of a batch side by side, as libcrypto wants them, with each block's place in the batch.
+/// The blocks of a batch side by side, as libcrypto wants them, with each block's position in the batch.
 struct BatchScratch {
-    private(set) var places: [Int] = []
+    private(set) var positions: [Int] = []
     private(set) var suffixes: [DeviceMAC?] = []
     /// Two words a block, in the byte order of the text.
     private var input: [UInt64] = []
     private(set) var output: [UInt64] = []
 
     mutating func removeAll() {
-        places.removeAll(keepingCapacity: true)
+        positions.removeAll(keepingCapacity: true)
         suffixes.removeAll(keepingCapacity: true)
         input.removeAll(keepingCapacity: true)
     }
 
-    mutating func append(_ place: Int, _ form: IDForm) {
-        places.append(place)
+    mutating func append(_ position: Int, _ form: IDForm) {
+        positions.append(position)
         suffixes.append(form.suffix)
         input.append(form.high.bigEndian)
         input.append(form.low.bigEndian)
     }
 
     /// Moves a block to the front, for the next key.
-    mutating func keep(_ number: Int, at place: Int) {
-        places[place] = places[number]
-        suffixes[place] = suffixes[number]
-        input[2 * place] = input[2 * number]
-        input[2 * place + 1] = input[2 * number + 1]
+    mutating func keep(_ number: Int, at position: Int) {
+        positions[position] = positions[number]
+        suffixes[position] = suffixes[number]
+        input[2 * position] = input[2 * number]
+        input[2 * position + 1] = input[2 * number + 1]
     }
 
     mutating func truncate(to count: Int) {
-        places.removeSubrange(count...)
+        positions.removeSubrange(count...)
         suffixes.removeSubrange(count...)
         input.removeSubrange((2 * count)...)
     }

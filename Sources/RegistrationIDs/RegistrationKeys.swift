@@ -69,9 +69,9 @@ public final class RegistrationKeys {
     /// Adds the keys that are known by now. No key ever goes: a missing one was only not read.
     public func update(_ known: [RegistrationKey], now: WallTime) {
         for key in known {
-            if let place = keys.firstIndex(where: { $0.key.number == key.number }) {
-                guard keys[place].key.material == key.material else { continue }
-                keys[place].key = key
+            if let index = keys.firstIndex(where: { $0.key.number == key.number }) {
+                guard keys[index].key.material == key.material else { continue }
+                keys[index].key = key
             } else {
                 keys.append(RegistrationKeys.ready(key))
             }
@@ -217,8 +217,8 @@ public final class RegistrationKeys {
         var low = UInt64(first & 3)
         // A value outside the alphabet has bits that no other value has; one look at the end finds them.
         var seen = first
-        for place in start + 1..<start + 22 {
-            let value = Base64URL.value(text[place])
+        for index in start + 1..<start + 22 {
+            let value = Base64URL.value(text[index])
             seen |= value
             high = high << 6 | low >> 58
             low = low << 6 | UInt64(value & 63)

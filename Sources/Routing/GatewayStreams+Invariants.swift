@@ -22,7 +22,7 @@ extension GatewayStreams {
                 return "stream \(number) would not outlive an owner"
             }
         }
-        return brokenInPlaces ?? brokenInFrames
+        return brokenInIndex ?? brokenInFrames
     }
 
     /// How many entries a whole look visits, about.
@@ -36,14 +36,14 @@ extension GatewayStreams {
     }
 
     /// Pushes must find streams that are there, live, and their device's.
-    private var brokenInPlaces: String? {
+    private var brokenInIndex: String? {
         for (partition, pages) in byDevice {
             for (page, numbers) in pages.enumerated() {
-                for (place, number) in numbers.enumerated() where number > 0 {
+                for (slot, number) in numbers.enumerated() where number > 0 {
                     guard let stream = streams[number] else {
                         return "pushes find stream \(number), which is gone"
                     }
-                    let index = UInt32(page * GatewayStreams.pageSize + place)
+                    let index = UInt32(page * GatewayStreams.pageSize + slot)
                     if stream.partition != partition || stream.device.rawValue != index {
                         return "pushes for another device find stream \(number)"
                     }

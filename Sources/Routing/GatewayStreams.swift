@@ -90,7 +90,7 @@ public struct GatewayStreams {
     public var count: Int { streams.count }
     /// Streams to which the gateway writes the pushes of their partitions.
     public var live: [LiveStream] {
-        streams.sorted { $0.key < $1.key }.filter { isPlaced($0.key, $0.value) }.map { number, stream in
+        streams.sorted { $0.key < $1.key }.filter { isIndexed($0.key, $0.value) }.map { number, stream in
             LiveStream(partition: stream.partition, device: stream.device, stream: id(number, stream))
         }
     }
@@ -143,7 +143,7 @@ public struct GatewayStreams {
             guard id.attachment == stream.attachment else { return }
             let written = max(written(id.number, stream), from)
             streams[id.number]?.written = written
-            unplace(id.number, stream)
+            unindex(id.number, stream)
             sink.open(id.number)
         case .refused(let id, let reason):
             if streams[id.number]?.attachment == id.attachment, forget(id.number) != nil {
@@ -180,7 +180,7 @@ public struct GatewayStreams {
     ) {
         guard outlivesOwners else { return }
         let last = numbers.updateValue(number, forKey: partition) ?? 0
-        if number != last &+ 1 { commands.append(contentsOf: reattach(partition, where: isPlaced)) }
+        if number != last &+ 1 { commands.append(contentsOf: reattach(partition, where: isIndexed)) }
     }
 
     /// The partition has cut the device's stream off: later pushes are not for this stream.
@@ -191,7 +191,7 @@ public struct GatewayStreams {
         guard number > 0, var stream = streams[number] else { return }
         stream.written = written(number, stream)
         streams[number] = stream
-        unplace(number, stream)
+        unindex(number, stream)
     }
 
     /// Whether the frame's epoch is the highest heard of the partition. The first frame of a newer owner
@@ -205,7 +205,7 @@ public struct GatewayStreams {
         epochs[partition] = epoch
         if epoch > known {
             numbers[partition] = nil
-            commands.append(contentsOf: reattach(partition, where: isPlaced))
+            commands.append(contentsOf: reattach(partition, where: isIndexed))
         }
         return true
     }
@@ -235,7 +235,7 @@ public struct GatewayStreams {
             stream.pace = .current
             stream.attachment &+= 1
             streams[number] = stream
-            unplace(number, stream)
+            unindex(number, stream)
             commands.append(
                 .attach(
                     id(number, stream), listener.device, by: listener.authority, resume: listener.resume))
@@ -245,7 +245,7 @@ public struct GatewayStreams {
 
     /// Up to where a stream has everything. All live streams of a partition share one position of the pushes.
     private func written(_ number: UInt64, _ stream: Stream) -> Position {
-        guard stream.pace == .current, isPlaced(number, stream) else { return stream.written }
+        guard stream.pace == .current, isIndexed(number, stream) else { return stream.written }
         return max(stream.written, pushed[stream.partition] ?? .zero)
     }
 
@@ -253,7 +253,7 @@ public struct GatewayStreams {
         StreamID(gateway: gateway, number: number, attachment: stream.attachment)
     }
 
-    private func isPlaced(_ number: UInt64, _ stream: Stream) -> Bool {
+    private func isIndexed(_ number: UInt64, _ stream: Stream) -> Bool {
         let page = Int(stream.device.rawValue) / GatewayStreams.pageSize
         guard let pages = byDevice[stream.partition], page < pages.count, !pages[page].isEmpty else {
             return false
@@ -272,7 +272,7 @@ public struct GatewayStreams {
         guard after <= stream.written, stream.pace != .full else { return }
         let history = histories[Int(partition.rawValue)]
         stream.pace = .current
-        unplace(id.number, stream)
+        unindex(id.number, stream)
         if let deleted, deleted > stream.written {
             if sink.write(sink.deletedMessages(position: deleted, history: history), to: id.number) {
                 stream.written = deleted
@@ -292,7 +292,7 @@ public struct GatewayStreams {
         if stream.pace == .full {
             commands.append(.fellBehind(id, device, written: stream.written))
         } else if events.isEmpty, deleted == nil {
-            place(id.number, of: device, in: partition)
+            index(id.number, of: device, in: partition)
         }
     }
 
@@ -324,7 +324,7 @@ public struct GatewayStreams {
             // behind it.
             stream.written = max(stream.written, item.position.before(2))
             streams[number] = stream
-            unplace(number, stream)
+            unindex(number, stream)
             commands.append(.fellBehind(id(number, stream), stream.device, written: stream.written))
         }
     }
@@ -336,7 +336,7 @@ public struct GatewayStreams {
         (members[partition] ?? []).sorted().compactMap { number in streams[number].map { (number, $0) } }
     }
 
-    private mutating func place(_ number: UInt64, of device: DeviceIndex, in partition: PartitionID) {
+    private mutating func index(_ number: UInt64, of device: DeviceIndex, in partition: PartitionID) {
         let page = Int(device.rawValue) / GatewayStreams.pageSize
         var pages = byDevice[partition] ?? []
         byDevice[partition] = nil
@@ -351,18 +351,18 @@ public struct GatewayStreams {
         members[stream.partition]?.remove(number)
         if members[stream.partition]?.isEmpty ?? false { members[stream.partition] = nil }
         if outlivesOwners { listeners[number] = nil }
-        unplace(number, stream)
+        unindex(number, stream)
         return stream
     }
 
     /// Takes the stream out of `byDevice`, where pushes look: it has ended, or is not live.
-    private mutating func unplace(_ number: UInt64, _ stream: Stream) {
+    private mutating func unindex(_ number: UInt64, _ stream: Stream) {
         let page = Int(stream.device.rawValue) / GatewayStreams.pageSize
-        let place = Int(stream.device.rawValue) % GatewayStreams.pageSize
+        let slot = Int(stream.device.rawValue) % GatewayStreams.pageSize
         if let pages = byDevice[stream.partition], page < pages.count, !pages[page].isEmpty,
-            pages[page][place] == number
+            pages[page][slot] == number
         {
-            byDevice[stream.partition]?[page][place] = 0
+            byDevice[stream.partition]?[page][slot] = 0
         }
     }
 }

@@ -83,13 +83,13 @@ public struct SubscriptionChange: Sendable {
     }
 }
 
-/// Where a listing goes on: the partition, and a place in it that only the partition understands.
+/// Where a listing goes on: the partition, and a cursor that only the partition understands.
 public struct PageToken: Hashable, Sendable {
     public var partition: PartitionID
-    public var place: UInt64
-    public init(partition: PartitionID, place: UInt64) {
+    public var cursor: UInt64
+    public init(partition: PartitionID, cursor: UInt64) {
         self.partition = partition
-        self.place = place
+        self.cursor = cursor
     }
 }
 

@@ -90,7 +90,7 @@ extension PendingTable {
         if taken.count != count || count + free.count != slots.count {
             return "requests under way are counted wrongly"
         }
-        if free.contains(where: { slots[$0].entry != nil }) { return "a request's place is free" }
+        if free.contains(where: { slots[$0].entry != nil }) { return "a request's slot is free" }
         if taken.contains(where: { !contains(slots[$0].number) }) {
             return "a request is not found by its number"
         }

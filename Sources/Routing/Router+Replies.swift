@@ -30,7 +30,7 @@ extension Router {
     func settle(_ number: UInt64, with reply: Reply, _ turn: inout Turn) {
         guard let asked = pending.remove(number) else { return }
         switch asked.kind {
-        case .part(let whole, let places): finishPart(of: whole, at: places, with: reply, &turn)
+        case .part(let whole, let indices): finishPart(of: whole, at: indices, with: reply, &turn)
         case .register(let project, let offer):
             finishRegistration(asked, of: project, at: offer, with: reply, &turn)
         case .topics, .devices, .pushes: continueListing(asked, with: reply, &turn)
@@ -116,11 +116,11 @@ extension Router {
 
     // MARK: Changes
 
-    private func finishPart(of whole: UInt64, at places: [Int], with reply: Reply, _ turn: inout Turn) {
+    private func finishPart(of whole: UInt64, at indices: [Int], with reply: Reply, _ turn: inout Turn) {
         guard var change = pending[change: whole] else { return }
         switch reply {
-        case .changes(let changes) where changes.count == places.count:
-            for (place, done) in zip(places, changes) { change.outcomes[place] = outcome(done) }
+        case .changes(let changes) where changes.count == indices.count:
+            for (index, done) in zip(indices, changes) { change.outcomes[index] = outcome(done) }
         case .refused(let refusal):
             // A part that is not known to be done makes the whole worth repeating, which is safe.
             pending.removeChange(whole)
@@ -221,10 +221,10 @@ extension Router {
     ) {
         switch kind {
         case .topics(let project, let limit, let found):
-            let request = Request.topics(project: project, after: from.place, limit: limit - found.count)
+            let request = Request.topics(project: project, after: from.cursor, limit: limit - found.count)
             ask(request, of: from.partition, ticket: ticket, kind: kind, since: began, &turn)
         case .devices(let project, let limit, let found):
-            let request = Request.devices(project: project, after: from.place, limit: limit - found.count)
+            let request = Request.devices(project: project, after: from.cursor, limit: limit - found.count)
             ask(request, of: from.partition, ticket: ticket, kind: kind, since: began, &turn)
         case .pushes(let project, let message, _):
             let request = Request.pushes(project: project, of: message)
@@ -236,17 +236,17 @@ extension Router {
     /// Goes on with the next partition until the page is full.
     private func continueListing(_ asked: Pending, with reply: Reply, _ turn: inout Turn) {
         var kind = asked.kind
-        var place: UInt64?
+        var cursor: UInt64?
         var isFull = false
         switch (kind, reply) {
         case (.topics(let project, let limit, let found), .topics(let more, let next)):
             kind = .topics(project: project, limit: limit, found: found + more)
-            place = next
+            cursor = next
             isFull = found.count + more.count >= limit
         case (.devices(let project, let limit, let found), .devices(let more, let next)):
             let summaries = more.map { summary($0, of: project, in: asked.partition) }
             kind = .devices(project: project, limit: limit, found: found + summaries)
-            place = next
+            cursor = next
             isFull = found.count + more.count >= limit
         case (.pushes(let project, let message, var found), .pushes(let more)):
             for tally in more { found.add(tally) }
@@ -255,10 +255,10 @@ extension Router {
         }
         let following = Int(asked.partition.rawValue) + 1
         var token: PageToken?
-        if let place {
-            token = PageToken(partition: asked.partition, place: place)
+        if let cursor {
+            token = PageToken(partition: asked.partition, cursor: cursor)
         } else if following < options.partitionCount {
-            token = PageToken(partition: PartitionID(UInt16(following)), place: 0)
+            token = PageToken(partition: PartitionID(UInt16(following)), cursor: 0)
         }
         if !isFull, let token {
             return list(kind, from: token, ticket: asked.ticket, since: asked.began, &turn)

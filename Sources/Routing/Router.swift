@@ -46,7 +46,7 @@ public final class Router {
         }
 
         /// Requests under way: the last operation may be a change that is split by partition, and the whole
-        /// change has a place too.
+        /// change has a slot too.
         var requestsMax: Int { bounds.operationsMax + partitionCount }
     }
 
@@ -86,8 +86,8 @@ public final class Router {
             case send
             case simple
             case register(project: ProjectNumber, DevicePlacement.Offer)
-            /// One part of a `SplitChange`: `places` of the whole.
-            case part(of: UInt64, places: [Int])
+            /// One part of a `SplitChange`: `indices` of the whole.
+            case part(of: UInt64, indices: [Int])
             case topics(project: ProjectNumber, limit: Int, found: [(name: TopicName, members: UInt64)])
             case devices(project: ProjectNumber, limit: Int, found: [DeviceSummary])
             case pushes(project: ProjectNumber, of: MessageID, found: [PushTally])
@@ -208,13 +208,13 @@ public final class Router {
         case .subscriptions, .unregister, .acknowledge, .topic, .device:
             askOne(operation, ticket: ticket, &turn)
         case .topics(let project, let page, let limit):
-            let from = page ?? PageToken(partition: PartitionID(0), place: 0)
+            let from = page ?? PageToken(partition: PartitionID(0), cursor: 0)
             list(.topics(project: project, limit: limit, found: []), from: from, ticket: ticket, &turn)
         case .devices(let project, let page, let limit):
-            let from = page ?? PageToken(partition: PartitionID(0), place: 0)
+            let from = page ?? PageToken(partition: PartitionID(0), cursor: 0)
             list(.devices(project: project, limit: limit, found: []), from: from, ticket: ticket, &turn)
         case .pushes(let project, let message):
-            let first = PageToken(partition: PartitionID(0), place: 0)
+            let first = PageToken(partition: PartitionID(0), cursor: 0)
             list(.pushes(project: project, of: message, found: []), from: first, ticket: ticket, &turn)
         }
     }
@@ -296,19 +296,19 @@ public final class Router {
         if granted < wanted {
             let limit = admission.limits(of: change.project).subscriptionChanges.perSecond
             let refusal = QuotaRefusal(kind: .subscriptionChanges, limit: limit, retryDelay: .seconds(1))
-            for place in granted..<wanted { outcomes[place] = .refused(.quota(refusal)) }
+            for index in granted..<wanted { outcomes[index] = .refused(.quota(refusal)) }
         }
         var parts: [PartitionID: [Int]] = [:]
-        for place in 0..<granted { parts[change.devices[place].partition, default: []].append(place) }
+        for index in 0..<granted { parts[change.devices[index].partition, default: []].append(index) }
         let whole = pending.add(SplitChange(ticket: ticket, outcomes: outcomes, partsLeft: parts.count))
         for partition in parts.keys.sorted() {
-            guard let places = parts[partition] else { continue }
+            guard let indices = parts[partition] else { continue }
             let devices =
-                parts.count == 1 && granted == wanted ? change.devices : places.map { change.devices[$0] }
+                parts.count == 1 && granted == wanted ? change.devices : indices.map { change.devices[$0] }
             let request = Request.change(
                 change.kind, project: change.project, topic: change.topic, devices: devices, by: change.caller
             )
-            ask(request, of: partition, ticket: ticket, kind: .part(of: whole, places: places), &turn)
+            ask(request, of: partition, ticket: ticket, kind: .part(of: whole, indices: indices), &turn)
         }
     }
 

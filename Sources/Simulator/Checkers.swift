@@ -198,11 +198,11 @@ public struct Checkers {
             var device: Int
             var message: UInt64
         }
-        var places: [Arrival: UInt64] = [:]
+        var positions: [Arrival: UInt64] = [:]
         var found: [Violation] = []
         for delivery in history.deliveries {
             let arrival = Arrival(device: delivery.device, message: delivery.message)
-            if let place = places[arrival], place != delivery.position {
+            if let position = positions[arrival], position != delivery.position {
                 found.append(
                     Violation(
                         guarantee: "G2",
@@ -210,7 +210,7 @@ public struct Checkers {
                             "message \(delivery.message) was accepted twice and came twice to device \(delivery.device)"
                     ))
             }
-            places[arrival] = delivery.position
+            positions[arrival] = delivery.position
         }
         return found
     }

@@ -104,7 +104,7 @@ extension Simulation {
     private func change(_ client: Int, _ registration: Registration) {
         let number = Int(random.next(upperBound: UInt64(options.topicCount)))
         let subscribe = random.next(upperBound: UInt64(3)) > 0
-        let place = history.changes.count
+        let index = history.changes.count
         history.changes.append(
             History.Change(device: client, topic: number, subscribe: subscribe, began: now, outcome: .unknown)
         )
@@ -115,13 +115,13 @@ extension Simulation {
             switch reply {
             case .changes(let changes):
                 if case .refused = changes[0] {
-                    self.history.changes[place].outcome = .refused(at: at)
+                    self.history.changes[index].outcome = .refused(at: at)
                 } else {
-                    self.history.changes[place].outcome = .ok(at: at)
+                    self.history.changes[index].outcome = .ok(at: at)
                 }
             // The change may have taken effect without its answer (rule: unknown-is-an-outcome).
             case .refused(.unavailable): break
-            default: self.history.changes[place].outcome = .refused(at: at)
+            default: self.history.changes[index].outcome = .refused(at: at)
             }
             self.later(client)
         } crashed: {
@@ -170,7 +170,7 @@ extension Simulation {
             }
             to = home(first)
         }
-        let place = history.sends.count
+        let index = history.sends.count
         history.sends.append(
             History.Send(
                 message: message, target: target, key: key, expires: isShort ? now + .seconds(1) : nil,
@@ -178,7 +178,7 @@ extension Simulation {
                 began: now, outcome: .unknown))
         sendNumbers[to, default: 0] += 1
         let numbered = request(RequestKey(session: incarnation, number: sendNumbers[to] ?? 0))
-        submit(Submission(client: client, place: place, to: to, request: numbered), after: .zero)
+        submit(Submission(client: client, index: index, to: to, request: numbered), after: .zero)
     }
 
     /// The message's number, with zeros before it up to a drawn length.
@@ -193,7 +193,7 @@ extension Simulation {
     /// comes.
     private struct Submission {
         var client: Int
-        var place: Int
+        var index: Int
         var to: PartitionID
         var request: Request
         var triesLeft = 3
@@ -210,7 +210,7 @@ extension Simulation {
             case .accepted:
                 let isLost = self.random.next(upperBound: UInt64(100)) < self.options.lostAnswerPercent
                 guard isLost, submission.triesLeft > 0, !self.isHealing else {
-                    self.history.sends[submission.place].outcome = .ok(at: at)
+                    self.history.sends[submission.index].outcome = .ok(at: at)
                     return self.later(submission.client)
                 }
                 next.mayBeIn = true
@@ -221,7 +221,7 @@ extension Simulation {
             if submission.triesLeft > 0, !self.isHealing, self.random.next(upperBound: UInt64(3)) > 0 {
                 return self.submit(next, after: .milliseconds(20))
             }
-            self.history.sends[submission.place].outcome = next.mayBeIn ? .unknown : .refused(at: at)
+            self.history.sends[submission.index].outcome = next.mayBeIn ? .unknown : .refused(at: at)
             self.later(submission.client)
         } crashed: {
             self.later(submission.client)

@@ -32,12 +32,12 @@ public struct CertificateNames: Equatable, Sendable {
     /// Which of several certificates is for `host`: the first that names the host, else the first with a
     /// wildcard for the host, else the first of all.
     public static func choice(for host: String, among all: [CertificateNames]) -> Int {
-        var best = (place: 0, match: Match.none)
-        for (place, names) in all.enumerated() {
+        var best = (index: 0, match: Match.none)
+        for (index, names) in all.enumerated() {
             let match = names.match(host)
-            if match > best.match { best = (place, match) }
+            if match > best.match { best = (index, match) }
         }
-        return best.place
+        return best.index
     }
 
     /// In lower case (of ASCII only), without the dot of the root.

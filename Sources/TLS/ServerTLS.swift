@@ -19,13 +19,13 @@ public struct CertificateNews: Sendable {
 /// The server's side of TLS: the certificate for the name that a client asks for, and ALPN for `h2` and
 /// `http/1.1`. A running server reads certificates again; open connections keep the former ones.
 public final class ServerTLS: Sendable {
-    private struct Place {
+    private struct Source {
         var files: CertificateFiles
         var watch: CertificateWatch
         var certificate: ServerCertificate
     }
 
-    private let places: Mutex<[Place]>
+    private let sources: Mutex<[Source]>
     private let choice: CertificateChoice
 
     /// Reads all pairs of files, at least one. The first pair is for clients that ask for no name, or for a
@@ -40,14 +40,14 @@ public final class ServerTLS: Sendable {
     ) throws(TLSError) {
         choice = CertificateChoice(tickets.map { TicketKeys($0, now: now) })
         guard !files.isEmpty else { throw TLSError(description: "a listener with TLS needs a certificate") }
-        var places: [Place] = []
+        var sources: [Source] = []
         for files in files {
             let watch = CertificateWatch(read: files.stamps)
-            places.append(
-                Place(files: files, watch: watch, certificate: try ServerTLS.read(files, choice)))
+            sources.append(
+                Source(files: files, watch: watch, certificate: try ServerTLS.read(files, choice)))
         }
-        choice.certificates.withLock { $0 = places.map(\.certificate) }
-        self.places = Mutex(places)
+        choice.certificates.withLock { $0 = sources.map(\.certificate) }
+        self.sources = Mutex(sources)
     }
 
     /// Derives the keys of session tickets from another secret. Tickets under the former secret are refused.
@@ -61,7 +61,7 @@ public final class ServerTLS: Sendable {
 
     /// In the order of the settings.
     public var certificates: [(files: CertificateFiles, certificate: ServerCertificate)] {
-        places.withLock { $0.map { ($0.files, $0.certificate) } }
+        sources.withLock { $0.map { ($0.files, $0.certificate) } }
     }
 
     /// Reads the files that have changed and stand still again, or all files where an operator asks.
@@ -70,22 +70,22 @@ public final class ServerTLS: Sendable {
     public func look(
         isAsked: Bool = false, mistake: (_ keyFile: String) -> String? = { _ in nil }
     ) -> [CertificateNews] {
-        places.withLock { places in
+        sources.withLock { sources in
             var news: [CertificateNews] = []
-            for index in places.indices {
-                let files = places[index].files
+            for index in sources.indices {
+                let files = sources[index].files
                 // The stamps are from before the read, so the next look notices a write during the read.
                 let stamps = files.stamps
                 if isAsked {
-                    places[index].watch.begin(stamps)
-                } else if !places[index].watch.look(stamps) {
+                    sources[index].watch.begin(stamps)
+                } else if !sources[index].watch.look(stamps) {
                     continue
                 }
                 do throws(TLSError) {
                     if let mistake = mistake(files.key) { throw TLSError(description: mistake) }
                     let next = try ServerTLS.read(files, choice)
-                    let isNew = next.digest != places[index].certificate.digest
-                    if isNew { places[index].certificate = next }
+                    let isNew = next.digest != sources[index].certificate.digest
+                    if isNew { sources[index].certificate = next }
                     if isNew || isAsked {
                         news.append(CertificateNews(files: files, outcome: isNew ? .taken : .unchanged))
                     }
@@ -94,7 +94,7 @@ public final class ServerTLS: Sendable {
                         CertificateNews(files: files, outcome: .refused(reason: error.description)))
                 }
             }
-            choice.certificates.withLock { $0 = places.map(\.certificate) }
+            choice.certificates.withLock { $0 = sources.map(\.certificate) }
             return news
         }
     }

@@ -191,8 +191,8 @@ struct CoreBench {
         }
         bench.settle()
         let single = (0..<100).map { TopicName(checked: Array("single-\($0)".utf8)) }
-        for (place, topic) in single.enumerated() {
-            let device = bench.devices[place]
+        for (index, topic) in single.enumerated() {
+            let device = bench.devices[index]
             bench.post(
                 .request(
                     RequestID(gateway: bench.gateway, number: 1),

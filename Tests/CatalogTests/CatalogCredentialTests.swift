@@ -169,12 +169,13 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         let engine = try former()
         func entry(_ number: Int) -> AuditEntry {
             AuditEntry(
-                time: at(Int64(number)), author: .init(name: "root", place: "here"), action: "cluster.cordon",
+                time: at(Int64(number)), author: .init(name: "root", source: "here"),
+                action: "cluster.cordon",
                 subject: "\(number)")
         }
         for number in 2...AuditEntry.countMax {
-            let place = String(number, radix: 16)
-            let key = "audit:" + String(repeating: "0", count: 16 - place.count) + place
+            let digits = String(number, radix: 16)
+            let key = "audit:" + String(repeating: "0", count: 16 - digits.count) + digits
             try engine.put(.setting, key: key, value: entry(number).encoded)
         }
         let version = (0..<8).map { UInt8(truncatingIfNeeded: AuditEntry.countMax >> ($0 * 8)) }
@@ -203,7 +204,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         let engine = try former()
         func entry(_ time: Int64, _ what: String) -> AuditEntry {
             AuditEntry(
-                time: at(time), author: .init(name: "x", place: "192.0.2.7"), action: what, subject: what)
+                time: at(time), author: .init(name: "x", source: "192.0.2.7"), action: what, subject: what)
         }
         for time in [10, 30, 20] as [Int64] {
             try change(engine) {

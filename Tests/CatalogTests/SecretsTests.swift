@@ -72,10 +72,10 @@ private func sentence(_ body: () throws -> Void) -> String {
     func whatIsDamagedIsNotOpened() throws {
         let vault = Vault(try keys(try SecretsKeys.make()))
         let sealed = try vault.seal(secret, .key, row: "1")
-        for place in sealed.indices.dropFirst() {
+        for index in sealed.indices.dropFirst() {
             var changed = sealed
-            changed[place] ^= 1
-            #expect(!sentence { _ = try vault.open(changed, .key, row: "1") }.isEmpty, "\(place)")
+            changed[index] ^= 1
+            #expect(!sentence { _ = try vault.open(changed, .key, row: "1") }.isEmpty, "\(index)")
         }
         for count in 39..<sealed.count {
             #expect(
@@ -99,7 +99,7 @@ private func sentence(_ body: () throws -> Void) -> String {
 }
 
 @Suite("Secrets in the catalog") struct SealedCatalogTests {
-    private let author = AuditEntry.Author(name: "the server", place: "test")
+    private let author = AuditEntry.Author(name: "the server", source: "test")
 
     private func secrets(_ engine: MemoryEngine) throws -> [CatalogEntry] {
         try [CatalogTable.key, .setting].flatMap { table in

@@ -8,16 +8,16 @@ import Testing
 /// Counts the calls of one node for all its databases, and runs `interruption` before one of them.
 private final class Calls {
     private(set) var count = 0
-    private let place: Int
+    private let step: Int
     private let interruption: () throws -> Void
 
-    init(before place: Int = .max, _ interruption: @escaping () throws -> Void = {}) {
-        (self.place, self.interruption) = (place, interruption)
+    init(before step: Int = .max, _ interruption: @escaping () throws -> Void = {}) {
+        (self.step, self.interruption) = (step, interruption)
     }
 
     func one() throws(EngineError) {
         count += 1
-        guard count == place else { return }
+        guard count == step else { return }
         do { try interruption() } catch { throw EngineError.refused("\(error)") }
     }
 }
@@ -109,16 +109,16 @@ private final class Connection: Engine {
         let alone = Calls()
         _ = try settle(try databases(), alone)
         struct Died: Error {}
-        for place in 1...alone.count {
+        for step in 1...alone.count {
             for steps in 1...(alone.count + 1) {
                 let all = try databases()
                 var other: DatabaseSpread?
                 let one = try settle(
                     all,
-                    Calls(before: place) {
+                    Calls(before: step) {
                         other = try? settle(all, Calls(before: steps) { throw Died() })
                     })
-                #expect(other.map { $0.encoded == one.encoded } ?? true, "before \(place), \(steps) steps")
+                #expect(other.map { $0.encoded == one.encoded } ?? true, "before \(step), \(steps) steps")
                 #expect(try DatabaseSpread.read(all[0])?.encoded == one.encoded)
                 #expect(try all.map { try $0.partitions().count } == [3, 3, 2])
             }

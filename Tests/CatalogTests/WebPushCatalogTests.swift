@@ -84,7 +84,7 @@ import Testing
         #expect(throws: NodeError.self) { try Catalog.load(engine, .plain) }
         let next = Vault(try SecretsKeys("\(try SecretsKeys.make())\n\(one)"))
         try Catalog.sealAnew(
-            engine, next, by: .init(name: "the server", place: "test"), now: WallTime(milliseconds: 5))
+            engine, next, by: .init(name: "the server", source: "test"), now: WallTime(milliseconds: 5))
         #expect(next.isCurrent(try #require(try engine.get(.setting, key: row))))
         #expect(try Catalog.load(engine, next).webPush[shop.number]?.newest == key(7))
     }

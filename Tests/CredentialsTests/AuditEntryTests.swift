@@ -6,7 +6,7 @@ import Testing
 
 @Suite("An entry of the audit log") struct AuditEntryTests {
     private let entry = AuditEntry(
-        time: WallTime(milliseconds: 9), author: .init(name: "root", place: "admin socket, process 7"),
+        time: WallTime(milliseconds: 9), author: .init(name: "root", source: "admin socket, process 7"),
         action: "key.revoke", subject: "0123456789abcdef")
 
     @Test("is read as it was written")
@@ -34,10 +34,10 @@ import Testing
     func terminal() throws {
         let long = String(repeating: "é", count: 1000)
         let made = AuditEntry(
-            time: WallTime(milliseconds: 9), author: .init(name: "a\u{1B}[2Jb", place: long), action: "x\ny",
+            time: WallTime(milliseconds: 9), author: .init(name: "a\u{1B}[2Jb", source: long), action: "x\ny",
             subject: "\u{202E}\u{0}" + long)
         #expect(made.author.name == "a?[2Jb" && made.action == "x?y" && made.subject.hasPrefix("??é"))
-        #expect(made.author.place.utf8.count == AuditEntry.nameBytesMax)
+        #expect(made.author.source.utf8.count == AuditEntry.nameBytesMax)
         #expect(made.subject.utf8.count == AuditEntry.subjectBytesMax)
         #expect(try AuditEntry(decoding: made.encoded) == made)
     }

@@ -7,9 +7,9 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
 
 @Suite("Attempts that were refused") struct RefusedAttemptsTests {
     private func attempt(
-        _ place: String, _ subject: String = "GET /admin/keys: no"
+        _ source: String, _ subject: String = "GET /admin/keys: no"
     ) -> RefusedAttempts.Attempt {
-        .init(name: "unknown token 00", place: place, subject: subject)
+        .init(name: "unknown token 00", source: source, subject: subject)
     }
 
     @Test("are told at once where they are an address's first, and counted afterwards")
@@ -17,7 +17,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         var attempts = RefusedAttempts()
         let told = attempts.note(attempt("192.0.2.7"), now: at(1000))
         let first = try #require(told)
-        #expect(first.author == .init(name: "unknown token 00", place: "192.0.2.7"))
+        #expect(first.author == .init(name: "unknown token 00", source: "192.0.2.7"))
         #expect(first.action == "refused" && first.subject == "GET /admin/keys: no")
         #expect(first.time == at(1000))
         for number in 0..<1000 {
@@ -47,7 +47,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         #expect(told == RefusedAttempts.countMax)
         let rest = attempts.take(now: at(5 + RefusedAttempts.period))
         #expect(rest.map(\.subject) == ["\(10_000 - RefusedAttempts.countMax) more in a minute"])
-        #expect(rest.first?.author.place == "more addresses")
+        #expect(rest.first?.author.source == "more addresses")
     }
 
     @Test("are told early where the clock is set back")

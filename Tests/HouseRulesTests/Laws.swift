@@ -15,8 +15,8 @@ struct Literal: Hashable {
         guard text.hasPrefix(first) else { return false }
         var rest = text.dropFirst(first.count)
         for part in parts.dropFirst().dropLast() {
-            guard let place = rest.firstRange(of: part) else { return false }
-            rest = rest[place.upperBound...]
+            guard let match = rest.firstRange(of: part) else { return false }
+            rest = rest[match.upperBound...]
         }
         return rest.hasSuffix(last) && rest.count > last.count
     }

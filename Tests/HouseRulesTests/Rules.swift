@@ -241,8 +241,8 @@ extension Rule {
         var found: [(line: Int, advice: String)] = []
         for (index, line) in file.code.enumerated() {
             for attribute in ["@Test", "@Suite"] {
-                guard let place = line.firstRange(of: attribute) else { continue }
-                var rest = String(line[place.upperBound...])
+                guard let match = line.firstRange(of: attribute) else { continue }
+                var rest = String(line[match.upperBound...])
                 // An attribute of another library may have a longer name.
                 if rest.first.map({ $0.isLetter || $0.isNumber || $0 == "_" }) ?? false { continue }
                 // The name may stand in the line below.

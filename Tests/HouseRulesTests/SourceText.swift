@@ -71,13 +71,13 @@ extension SourceFile {
     var importedModules: [(line: Int, name: String)] {
         code.enumerated().compactMap { index, line in
             let words = line.split(whereSeparator: { $0 == " " || $0 == "." })
-            guard let place = words.firstIndex(of: "import"),
-                words[..<place].allSatisfy({ $0.hasPrefix("@") || Self.accessWords.contains($0) })
+            guard let keyword = words.firstIndex(of: "import"),
+                words[..<keyword].allSatisfy({ $0.hasPrefix("@") || Self.accessWords.contains($0) })
             else { return nil }
             let kinds: Set<Substring> = [
                 "struct", "class", "enum", "protocol", "func", "var", "let", "typealias",
             ]
-            return words[(place + 1)...].first { !kinds.contains($0) }.map { (index, String($0)) }
+            return words[(keyword + 1)...].first { !kinds.contains($0) }.map { (index, String($0)) }
         }
     }
     private static var accessWords: Set<Substring> {
@@ -89,13 +89,13 @@ extension SourceFile {
         code.enumerated().compactMap { index, line in
             words.first { word in
                 var rest = line[...]
-                while let place = rest.firstRange(of: word) {
+                while let match = rest.firstRange(of: word) {
                     let before =
-                        place.lowerBound == line.startIndex ? " " : line[line.index(before: place.lowerBound)]
+                        match.lowerBound == line.startIndex ? " " : line[line.index(before: match.lowerBound)]
                     if word.hasPrefix(".") || !(before.isLetter || before.isNumber || before == "_") {
                         return true
                     }
-                    rest = line[place.upperBound...]
+                    rest = line[match.upperBound...]
                 }
                 return false
             }.map { (index, $0) }
@@ -167,11 +167,11 @@ extension String {
 
     func containsWord(_ word: String) -> Bool {
         var rest = self[...]
-        while let place = rest.firstRange(of: word) {
-            let before = place.lowerBound == startIndex ? " " : self[index(before: place.lowerBound)]
-            let after = place.upperBound == endIndex ? " " : self[place.upperBound]
+        while let match = rest.firstRange(of: word) {
+            let before = match.lowerBound == startIndex ? " " : self[index(before: match.lowerBound)]
+            let after = match.upperBound == endIndex ? " " : self[match.upperBound]
             if !(before.isLetter || before.isNumber), !(after.isLetter || after.isNumber) { return true }
-            rest = self[place.upperBound...]
+            rest = self[match.upperBound...]
         }
         return false
     }

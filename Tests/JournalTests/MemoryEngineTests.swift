@@ -13,7 +13,7 @@ import Testing
         var effects: [Appender.Effect] = []
         var next: [UInt64]
         var durable: [Row] = []
-        var offered: [Resolved.Place: Row] = [:]
+        var offered: [Resolved.Key: Row] = [:]
         var now = MonotonicTime.zero
     }
 
@@ -80,7 +80,7 @@ import Testing
             let row = Row(
                 partition: PartitionID(UInt16(partition)), sequence: Sequence(sequence),
                 payload: try payload(partition, sequence, UInt8.random(in: 1...255, using: &generator)))
-            harness.offered[Resolved.Place(row)] = row
+            harness.offered[Resolved.Key(row)] = row
             harness.appender.on(.offered([row]), now: harness.now, into: &harness.effects)
         }
         try carryOut(&harness)
@@ -113,10 +113,10 @@ import Testing
         case .closed(let partition): Issue.record("nobody gives partition \(partition) up")
         case .resolved(let list):
             for one in list {
-                let row = try #require(harness.offered[one.place])
+                let row = try #require(harness.offered[one.key])
                 switch one.resolution {
                 case .durable:
-                    harness.offered[one.place] = nil
+                    harness.offered[one.key] = nil
                     harness.durable.append(row)
                 case .postponed:
                     #expect(try harness.engine.read(row.partition, rows: [row.sequence]) != [row])
@@ -180,11 +180,11 @@ import Testing
 }
 
 extension Resolved {
-    struct Place: Hashable {
+    struct Key: Hashable {
         var partition: PartitionID
         var sequence: Sequence
         init(_ row: Row) { (partition, sequence) = (row.partition, row.sequence) }
         init(_ one: Resolved) { (partition, sequence) = (one.partition, one.sequence) }
     }
-    var place: Place { Place(self) }
+    var key: Key { Key(self) }
 }

@@ -118,7 +118,7 @@ struct MembershipLawTests {
             member.session = SessionID(4)
             machine.roster.insert(member, &machine.random)
         }
-        isSeen("the round of probes is at nobody") { $0.roster.place = 9 }
+        isSeen("the round of probes is at nobody") { $0.roster.position = 9 }
         isSeen("a member stands in the place of another") {
             $0.roster.members[SessionID(3)]?.session = SessionID(4)
         }

@@ -92,12 +92,12 @@ struct DecodingTests {
             FactSamples.small.map { (FactSamples.encoded($0), false) }
             + [(FactSamples.snapshot(isLarge: false), true)]
         for (bytes, isState) in inputs {
-            for place in bytes.indices {
+            for index in bytes.indices {
                 for count in huge {
                     var writer = ByteWriter()
-                    writer.raw(bytes[..<place])
+                    writer.raw(bytes[..<index])
                     writer.varint(count)
-                    writer.raw(bytes[(place + 1)...])
+                    writer.raw(bytes[(index + 1)...])
                     if isState { tryState(writer.bytes) } else { tryFact(writer.bytes) }
                 }
             }
@@ -239,12 +239,12 @@ struct DecodingTests {
     private func mutated(_ bytes: [UInt8], _ dice: inout Dice) -> [UInt8] {
         var bytes = bytes
         for _ in 0...dice.below(4) {
-            let place = dice.below(bytes.count)
+            let index = dice.below(bytes.count)
             switch dice.below(4) {
-            case 0: bytes[place] = dice.byte()
-            case 1: bytes.insert(dice.byte(), at: place)
-            case 2 where bytes.count > 1: bytes.remove(at: place)
-            default: bytes[place] = dice.one(of: [0, 1, 0x7F, 0x80, 0xFF])
+            case 0: bytes[index] = dice.byte()
+            case 1: bytes.insert(dice.byte(), at: index)
+            case 2 where bytes.count > 1: bytes.remove(at: index)
+            default: bytes[index] = dice.one(of: [0, 1, 0x7F, 0x80, 0xFF])
             }
         }
         return bytes

@@ -26,7 +26,7 @@ import Testing
         let names = ["e", "b", "d", "a", "c"]
         var facts: [Fact] = [.register(index: 0, project: project, nonce: 1, secret: 1, day: Day(1))]
         facts += names.map { .subscribe(project: project, topic: topic($0), day: Day(1), indices: [0]) }
-        // The table moves its last place into the free place.
+        // The table moves its last slot into the free slot.
         facts.append(.unsubscribe(project: project, topic: topic("e"), indices: [0]))
         var lived = state()
         apply(facts, to: &lived, from: 1)

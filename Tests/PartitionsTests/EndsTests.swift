@@ -271,10 +271,10 @@ struct EndsTests {
             var half = empty()
             #expect(throws: DecodeError.self) { try half.restore(Array(bytes.prefix(length))) }
         }
-        for place in bytes.indices {
+        for index in bytes.indices {
             for bit in 0..<8 {
                 var damaged = bytes
-                damaged[place] ^= 1 << UInt8(bit)
+                damaged[index] ^= 1 << UInt8(bit)
                 var read = empty()
                 guard (try? read.restore(damaged)) != nil else { continue }
                 #expect(!read.snapshot().isEmpty)

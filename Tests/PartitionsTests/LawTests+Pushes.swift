@@ -43,13 +43,13 @@ extension LawTests {
         try isSeen("message 1 is at the sender, and its device does not wait for it") { partition, _ in
             partition.pushes.want(3)
             partition.pushes.sendings[1] = LawTests.sending
-            partition.pushes.places.add(LawTests.origin)
+            partition.pushes.slots.add(LawTests.origin)
         }
-        try isSeen("the places of a service are counted wrong") { partition, _ in
-            partition.pushes.places.add(LawTests.origin)
+        try isSeen("the slots of a service are counted wrong") { partition, _ in
+            partition.pushes.slots.add(LawTests.origin)
         }
-        try isSeen("the places of a project are counted wrong") { partition, _ in
-            partition.pushes.places.byProject[ProjectNumber(5)] = 1
+        try isSeen("the slots of a project are counted wrong") { partition, _ in
+            partition.pushes.slots.byProject[ProjectNumber(5)] = 1
         }
         try isSeen("more attempts of pushes are kept than may be", options: { $0.pushAttemptsMax = 1 }) {
             partition, _ in
@@ -104,12 +104,12 @@ extension LawTests {
             partition, _ in
             for number in UInt64(1)...2 {
                 partition.pushes.sendings[number] = LawTests.sending
-                partition.pushes.places.add(LawTests.origin)
+                partition.pushes.slots.add(LawTests.origin)
             }
         }
         try isSeen("a push has a number that was never given") { partition, _ in
             partition.pushes.sendings[partition.lastToken + 1] = LawTests.sending
-            partition.pushes.places.add(LawTests.origin)
+            partition.pushes.slots.add(LawTests.origin)
         }
         try isSeen("a message waits for device 2, and nobody pushes it") { partition, harness in
             guard let (device, _) = harness.register(in: UInt16(partition.id.rawValue)) else { return }

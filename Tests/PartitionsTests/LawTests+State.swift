@@ -36,7 +36,7 @@ extension LawTests {
     private func add(
         _ count: Int = 1, to index: UInt32, _ partition: Partition, record: Sequence, withKeys: Bool = false
     ) throws {
-        let (page, place) = try device(index, partition)
+        let (page, slot) = try device(index, partition)
         for number in 0..<count {
             let key =
                 withKeys
@@ -47,7 +47,7 @@ extension LawTests {
                     ends: .same(WallTime(milliseconds: 1_900_000_000_000)),
                     project: PartitionHarness.project.rawValue,
                     key: key, record: record, ordinal: 0, bytes: 1, targets: DeviceSet(index)))
-            if withKeys { page.collapsible[place] += 1 } else { page.waiting[place] += 1 }
+            if withKeys { page.collapsible[slot] += 1 } else { page.waiting[slot] += 1 }
         }
     }
 
@@ -65,15 +65,15 @@ extension LawTests {
                 withKeys: true)
         }
         try isSeen("device 1 is in more topics than may be") { partition, harness in
-            let (page, place) = try device(1, partition)
+            let (page, slot) = try device(1, partition)
             for number in 0..<DeliveryLimits().topicsPerDeviceMax {
                 let topic = harness.names.retain(Array("more-\(number)".utf8), in: PartitionHarness.project)
-                page.topics[place].append(topic, since: Day(0))
+                page.topics[slot].append(topic, since: Day(0))
             }
         }
         try isSeen("the next device would get an index that is used") { partition, _ in
-            let (page, place) = try device(1, partition)
-            page.projects[place + 1] = PartitionHarness.project.rawValue
+            let (page, slot) = try device(1, partition)
+            page.projects[slot + 1] = PartitionHarness.project.rawValue
         }
     }
 
@@ -160,8 +160,8 @@ extension LawTests {
         }
         try isSeen("waiting messages are counted wrongly") { partition, _ in
             let block = try block(partition)
-            let place = try #require(block.entries.firstIndex { !$0.targets.isEmpty })
-            block.entries[place].targets = DeviceSet()
+            let slot = try #require(block.entries.firstIndex { !$0.targets.isEmpty })
+            block.entries[slot].targets = DeviceSet()
             block.occupied -= 1
         }
         try isSeen("more bodies are cached than may be") { partition, _ in

@@ -34,7 +34,7 @@ struct LawTests {
         try #require((0..<1000).lazy.map { "topic-\($0)" }.first { harness.home($0) == home })
     }
 
-    func device(_ index: UInt32, _ partition: Partition) throws -> (page: DevicePage, place: Int) {
+    func device(_ index: UInt32, _ partition: Partition) throws -> (page: DevicePage, slot: Int) {
         let found = partition.state.devices.find(index)
         return try #require(found)
     }
@@ -153,20 +153,20 @@ struct LawTests {
     @Test("of devices and what waits for them are seen to be broken")
     func devices() throws {
         try isSeen("what waits for device 1 is counted wrongly") { partition, _ in
-            let (page, place) = try device(1, partition)
-            page.waiting[place] += 1
+            let (page, slot) = try device(1, partition)
+            page.waiting[slot] += 1
         }
         try isSeen("what waits for device 1 is counted wrongly") { partition, _ in
-            let (page, place) = try device(1, partition)
-            page.collapsible[place] = 0
+            let (page, slot) = try device(1, partition)
+            page.collapsible[slot] = 0
         }
         try isSeen("the devices of a page are counted wrongly") { partition, _ in
             let (page, _) = try device(1, partition)
             page.used += 1
         }
         try isSeen("devices are counted wrongly") { partition, _ in
-            let (page, place) = try device(1, partition)
-            page.projects[place] = 0
+            let (page, slot) = try device(1, partition)
+            page.projects[slot] = 0
         }
         try isSeen("device 99 is gone, and to be told of a loss") { partition, _ in
             partition.state.overflowed[99] = .init(told: Position(1), record: Sequence(1))
@@ -213,11 +213,11 @@ struct LawTests {
         }
         try isSeen("the messages of a collapse key are counted wrongly") { partition, _ in
             let block = try block(partition)
-            let place = try #require(
+            let slot = try #require(
                 block.entries.indices.first {
                     block.entries[$0].key != 0 && !block.entries[$0].targets.isEmpty
                 })
-            block.entries[place].key += 100
+            block.entries[slot].key += 100
         }
     }
 

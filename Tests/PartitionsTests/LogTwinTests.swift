@@ -189,45 +189,45 @@ struct LogTwinTests {
             state = restored
         }
 
-        mutating func compare(_ place: Comment) {
+        mutating func compare(_ comment: Comment) {
             let after = dice.chance(1, in: 2) ? 0 : UInt64(now - Int64(dice.below(60_000))) * 1000
             for index in 0..<next {
                 let queue = twin.queues[index] ?? []
                 let waiting = state.log.waiting(for: index, after: Position(after), limit: .max)
                 let expected = queue.filter { $0.position > after }
-                #expect(waiting.map(\.position.rawValue) == expected.map(\.position), place)
+                #expect(waiting.map(\.position.rawValue) == expected.map(\.position), comment)
                 guard let (page, at) = state.devices.find(index) else {
-                    #expect(twin.projects[index] == nil && waiting.isEmpty, place)
+                    #expect(twin.projects[index] == nil && waiting.isEmpty, comment)
                     continue
                 }
-                #expect(Int(page.waiting[at]) == queue.count { $0.key.isEmpty }, place)
-                #expect(Int(page.collapsible[at]) == queue.count { !$0.key.isEmpty }, place)
+                #expect(Int(page.waiting[at]) == queue.count { $0.key.isEmpty }, comment)
+                #expect(Int(page.collapsible[at]) == queue.count { !$0.key.isEmpty }, comment)
             }
-            #expect(state.overflowed.mapValues(\.told.rawValue) == twin.overflowed, place)
-            compareEntries(place)
+            #expect(state.overflowed.mapValues(\.told.rawValue) == twin.overflowed, comment)
+            compareEntries(comment)
         }
 
-        func compareEntries(_ place: Comment) {
+        func compareEntries(_ comment: Comment) {
             let entries = twin.entries
-            #expect(state.log.count == entries.count, place)
+            #expect(state.log.count == entries.count, comment)
             var bytes: [UInt32: UInt64] = [:]
             for entry in entries.values { bytes[entry.project, default: 0] += UInt64(entry.bytes) }
             let held = state.log.bytes.sorted(by: <).filter { $0.value > 0 }
-            #expect(Dictionary(uniqueKeysWithValues: held.map { ($0.key, $0.value) }) == bytes, place)
+            #expect(Dictionary(uniqueKeysWithValues: held.map { ($0.key, $0.value) }) == bytes, comment)
             var seen: [UInt64] = []
             state.log.forEach { entry in
                 seen.append(entry.position.rawValue)
                 guard let waiting = entries[entry.position.rawValue] else { return }
-                #expect(state.log.keys.bytes(of: entry.key) == waiting.key, place)
-                #expect(entry.ends.stream.milliseconds == waiting.stream, place)
+                #expect(state.log.keys.bytes(of: entry.key) == waiting.key, comment)
+                #expect(entry.ends.stream.milliseconds == waiting.stream, comment)
                 for kind in Transport.Kind.allCases {
-                    #expect(entry.ends[kind].milliseconds == waiting.services[kind], place)
+                    #expect(entry.ends[kind].milliseconds == waiting.services[kind], comment)
                 }
             }
-            #expect(seen == entries.keys.sorted(), place)
-            #expect(state.log.records.values.reduce(0, +) == entries.count, place)
+            #expect(seen == entries.keys.sorted(), comment)
+            #expect(state.log.records.values.reduce(0, +) == entries.count, comment)
             let keys = Set(entries.values.filter { !$0.key.isEmpty }.map { "\($0.project) \($0.key)" })
-            #expect(state.log.keys.count == keys.count, place)
+            #expect(state.log.keys.count == keys.count, comment)
         }
     }
 

@@ -154,8 +154,8 @@ struct LostEndTests {
 
 extension Partition {
     fileprivate func lists(_ index: UInt32) -> Set<String>? {
-        guard let (page, place) = state.devices.find(index) else { return nil }
-        let list = page.topics[place]
+        guard let (page, slot) = state.devices.find(index) else { return nil }
+        let list = page.topics[slot]
         return Set(
             (0..<list.count).map { String(decoding: state.names.nameBytes(list[$0].topic), as: UTF8.self) })
     }

@@ -95,8 +95,8 @@ struct MomentaryTests {
         #expect(stored()?.map(\.isGone) == [true])
     }
 
-    @Test("attempts take at most half of the places, and begin within half a minute or never")
-    func places() throws {
+    @Test("attempts take at most half of the slots, and begin within half a minute or never")
+    func slots() throws {
         let harness = PartitionHarness { $0.pushesAtOnce = 4 }
         for _ in 0..<6 { _ = try MomentaryTests.device(harness) }
         harness.publish("now", to: "news", ttl: 0)

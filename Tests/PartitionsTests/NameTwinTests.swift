@@ -24,13 +24,13 @@ struct NameTwinTests {
             found += 1
             _ = names.retain(name, in: project)
         }
-        // Places in a row that are taken, also across the end; no look-up walks further.
+        // Slots in a row that are taken, also across the end; no look-up walks further.
         var (longest, run) = (0, 0)
-        for place in Array(names.table) + Array(names.table) {
-            run = place == 0 ? 0 : run + 1
+        for cell in Array(names.table) + Array(names.table) {
+            run = cell == 0 ? 0 : run + 1
             longest = max(longest, run)
         }
-        // With the format's hash the walk would be some 300 places long.
+        // With the format's hash the walk would be some 300 slots long.
         #expect(longest < 120, "\(longest)")
     }
 
@@ -40,9 +40,9 @@ struct NameTwinTests {
         let names = TopicNames()
         var twin: [Name: (number: TopicNumber, uses: Int)] = [:]
         // Long names, so that the table packs the bytes of forgotten names away within the run.
-        let all = (0..<300).map { (place: Int) -> Name in
-            let tail = [UInt8](repeating: UInt8(ascii: "x"), count: place % 7 == 0 ? 0 : 880)
-            return Name(project: UInt32(1 + place % 3), bytes: Array("topic-\(place / 3)".utf8) + tail)
+        let all = (0..<300).map { (index: Int) -> Name in
+            let tail = [UInt8](repeating: UInt8(ascii: "x"), count: index % 7 == 0 ? 0 : 880)
+            return Name(project: UInt32(1 + index % 3), bytes: Array("topic-\(index / 3)".utf8) + tail)
         }
         for step in 0..<1500 {
             // The table fills, empties and fills again.
@@ -78,11 +78,11 @@ struct NameTwinTests {
     }
 
     private func compareAll(
-        _ names: TopicNames, _ twin: [Name: (number: TopicNumber, uses: Int)], _ place: Comment
+        _ names: TopicNames, _ twin: [Name: (number: TopicNumber, uses: Int)], _ comment: Comment
     ) {
         for (name, known) in twin {
-            #expect(Array(names.nameBytes(known.number)) == name.bytes, place)
-            #expect(names.project(of: known.number).rawValue == name.project, place)
+            #expect(Array(names.nameBytes(known.number)) == name.bytes, comment)
+            #expect(names.project(of: known.number).rawValue == name.project, comment)
         }
     }
 
@@ -107,10 +107,10 @@ struct NameTwinTests {
         for step in 0..<700 {
             let shrinks = (step / 150) % 2 == 1
             let topic = TopicNumber(rawValue: dice.chance(1, in: 9) ? .max : UInt32(dice.below(bound)))
-            if let place = topics.place(of: topic) {
-                #expect(topics[place].since == twin[topic], "seed \(seed), step \(step)")
+            if let index = topics.index(of: topic) {
+                #expect(topics[index].since == twin[topic], "seed \(seed), step \(step)")
                 if shrinks || dice.chance(1, in: 3) {
-                    topics.remove(at: place)
+                    topics.remove(at: index)
                     twin[topic] = nil
                 }
             } else {
@@ -122,13 +122,13 @@ struct NameTwinTests {
                 }
             }
             if shrinks, topics.count > 0 {
-                let place = dice.below(topics.count)
-                twin[topics[place].topic] = nil
-                topics.remove(at: place)
+                let index = dice.below(topics.count)
+                twin[topics[index].topic] = nil
+                topics.remove(at: index)
             }
             #expect(topics.count == twin.count, "seed \(seed), step \(step)")
             var held: [TopicNumber: Day] = [:]
-            for place in 0..<topics.count { held[topics[place].topic] = topics[place].since }
+            for index in 0..<topics.count { held[topics[index].topic] = topics[index].since }
             #expect(held == twin, "seed \(seed), step \(step)")
         }
     }
@@ -141,9 +141,9 @@ struct NameTwinTests {
         for number in 0..<most { topics.append(TopicNumber(rawValue: UInt32(number)), since: Day(1)) }
         #expect(topics.count == most)
         for number in 0..<most {
-            #expect(topics.place(of: TopicNumber(rawValue: UInt32(number))) == number)
+            #expect(topics.index(of: TopicNumber(rawValue: UInt32(number))) == number)
         }
         while topics.count > 0 { topics.remove(at: 0) }
-        #expect(topics.place(of: TopicNumber(rawValue: 0)) == nil)
+        #expect(topics.index(of: TopicNumber(rawValue: 0)) == nil)
     }
 }

@@ -114,10 +114,10 @@ private final class ToldOutboxes {
         let number = topics.state.names.number(of: topic.utf8, in: PartitionWorld.project)
         let members = number.map { topics.state.topics.members($0, of: devicePartition) } ?? []
         let subscribed = devices.filter { device in
-            guard let (page, place) = held.state.devices.find(device.registration.index.rawValue) else {
+            guard let (page, slot) = held.state.devices.find(device.registration.index.rawValue) else {
                 return false
             }
-            let list = page.topics[place]
+            let list = page.topics[slot]
             return (0..<list.count).contains { held.state.names.name(list[$0].topic) == topic }
         }
         var lines = [

@@ -109,8 +109,8 @@ final class PartitionHarness {
 
     /// Messages without a collapse key that wait for a device.
     func waitingCount(_ partition: Int, _ index: UInt32) -> Int? {
-        guard let (page, place) = partitions[partition].state.devices.find(index) else { return nil }
-        return Int(page.waiting[place])
+        guard let (page, slot) = partitions[partition].state.devices.find(index) else { return nil }
+        return Int(page.waiting[slot])
     }
 
     func mark(of sender: UInt16, at receiver: Int) -> Sequence {

@@ -251,10 +251,10 @@ struct PartitionTests {
     func condition() throws {
         let harness = PartitionHarness()
         let devices = (0..<4).compactMap { harness.register(in: UInt16($0)) }
-        for (place, (device, credential)) in devices.enumerated() {
-            if place & 1 != 0 { _ = harness.change(.subscribe, "a", [device]) }
-            if place & 2 != 0 { _ = harness.change(.subscribe, "b", [device]) }
-            harness.listen(device, credential, stream: UInt64(place))
+        for (index, (device, credential)) in devices.enumerated() {
+            if index & 1 != 0 { _ = harness.change(.subscribe, "a", [device]) }
+            if index & 2 != 0 { _ = harness.change(.subscribe, "b", [device]) }
+            harness.listen(device, credential, stream: UInt64(index))
         }
         _ = harness.takeEvents()
         let names = ["a", "b"].compactMap { TopicName($0) }

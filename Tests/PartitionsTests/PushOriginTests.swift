@@ -94,8 +94,8 @@ struct PushOriginTests {
         #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
     }
 
-    @Test("a fan-out to one service leaves places to the others, and goes on as its messages are answered")
-    func places() throws {
+    @Test("a fan-out to one service leaves slots to the others, and goes on as its messages are answered")
+    func slots() throws {
         let harness = PartitionHarness { $0.pushesAtOnce = 8 }
         for _ in 0..<40 { _ = try PushTests.device(harness) }
         harness.publish("a", to: "news")
@@ -120,7 +120,7 @@ struct PushOriginTests {
         #expect(served == 36)
     }
 
-    @Test("three services of one project take turns at the places that the project has")
+    @Test("three services of one project take turns at the slots that the project has")
     func turns() throws {
         let harness = PartitionHarness { $0.pushesAtOnce = 8 }
         for number in 0..<90 {
@@ -134,7 +134,7 @@ struct PushOriginTests {
         var served: [PushOrigin: Int] = [:]
         for round in 0..<400 where served.values.reduce(0, +) < 90 {
             let table = harness.partitions[1].pushes
-            #expect(table.sendings.count <= 6 && table.places.byOrigin.values.allSatisfy { $0 <= 4 })
+            #expect(table.sendings.count <= 6 && table.slots.byOrigin.values.allSatisfy { $0 <= 4 })
             guard let number = table.sendings.keys.min(), let sending = table.sendings[number] else {
                 harness.pass(seconds: 1)
                 continue

@@ -106,21 +106,21 @@ struct SetTwinTests {
     }
 
     private func compare(
-        _ set: MemberSet, _ twin: [UInt16: Set<UInt32>], _ dice: inout Dice, _ place: Comment
+        _ set: MemberSet, _ twin: [UInt16: Set<UInt32>], _ dice: inout Dice, _ comment: Comment
     ) {
-        #expect(set.count == twin.values.reduce(0) { $0 + $1.count }, place)
-        #expect(set.isEmpty == twin.isEmpty, place)
+        #expect(set.count == twin.values.reduce(0) { $0 + $1.count }, comment)
+        #expect(set.isEmpty == twin.isEmpty, comment)
         var parts: [UInt16] = []
         set.forEachPart { partition, devices in
             parts.append(partition.rawValue)
-            #expect(devices.sorted == (twin[partition.rawValue] ?? []).sorted(), place)
+            #expect(devices.sorted == (twin[partition.rawValue] ?? []).sorted(), comment)
         }
-        #expect(parts == twin.keys.sorted(), place)
+        #expect(parts == twin.keys.sorted(), comment)
         for number in [0, 5, 6, 100, 4095] as [UInt16] {
             let members = twin[number] ?? []
-            #expect(set.part(PartitionID(number)).sorted == members.sorted(), place)
+            #expect(set.part(PartitionID(number)).sorted == members.sorted(), comment)
             for probe in dice.indices(3, below: 1000) + members.prefix(2) {
-                #expect(set.contains(PartitionID(number), probe) == members.contains(probe), place)
+                #expect(set.contains(PartitionID(number), probe) == members.contains(probe), comment)
             }
         }
     }

@@ -102,12 +102,12 @@ import Testing
     }
 
     @Test("where devices went, as many come in again when it looks again", arguments: [0, 1, 2])
-    func vacancies(place: Int) {
+    func vacancies(index: Int) {
         let most: UInt64 = 3 * 4096 * 10 + 5000
         var placement = DevicePlacement(project: ProjectNumber(4), count: 3, most: most)
         var partitions = Partitions(held: [0, 0, 0])
         while partitions.register(&placement) != nil {}
-        partitions.held[place] -= 10
+        partitions.held[index] -= 10
         #expect(partitions.register(&placement) == nil)
         placement.lookAgain()
         var registered = 0

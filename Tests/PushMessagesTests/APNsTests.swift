@@ -126,8 +126,8 @@ struct APNsTests {
     ]
 
     @Test("answers, row by row", arguments: rows.indices)
-    func answers(place: Int) {
-        let row = APNsTests.rows[place]
+    func answers(index: Int) {
+        let row = APNsTests.rows[index]
         let found = APNsAnswer.verdict(
             status: row.status, body: Array("{\"reason\":\"\(row.reason)\"}".utf8), registered: registered,
             now: now)

@@ -94,8 +94,8 @@ struct EndpointTests {
         for _ in 0..<5000 {
             var bytes = good
             for _ in 0..<Int.random(in: 1...6, using: &generator) {
-                let place = Int.random(in: 0..<bytes.count, using: &generator)
-                bytes[place] = UInt8.random(in: 0...255, using: &generator)
+                let index = Int.random(in: 0..<bytes.count, using: &generator)
+                bytes[index] = UInt8.random(in: 0...255, using: &generator)
             }
             let text = String(decoding: bytes, as: UTF8.self)
             guard let endpoint = try? PushEndpoint.parse(text, policy: policy) else { continue }

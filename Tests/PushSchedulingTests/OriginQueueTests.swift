@@ -70,7 +70,7 @@ struct OriginQueueTests {
         check(burst(7...8, after: 121) == 0)
     }
 
-    @Test("of one origin leave places to the project's other origins")
+    @Test("of one origin leave slots to the project's other origins")
     func origins() {
         var queue = queue(all: 12, perOrigin: 100)
         add(1...50, to: a, &queue)
@@ -86,7 +86,7 @@ struct OriginQueueTests {
         #expect(!queue.isReady)
     }
 
-    @Test("of one project leave places to other projects", arguments: 2...6)
+    @Test("of one project leave slots to other projects", arguments: 2...6)
     func shares(count: Int) {
         var queue = queue(all: 24, perOrigin: 100)
         for share in 1...count {
@@ -101,7 +101,7 @@ struct OriginQueueTests {
         let least = taken.values.min() ?? 0
         let most = taken.values.max() ?? 0
         #expect(most - least <= 1)
-        #expect(queue.running < 24, "a newcomer has a place")
+        #expect(queue.running < 24, "a newcomer has a slot")
         let newcomer = Key(share: 99, origin: "new")
         add(99...99, to: newcomer, &queue)
         check(leaving(&queue) == [99])
@@ -130,7 +130,7 @@ struct OriginQueueTests {
         check(leaving(&queue) == [21, 3, 22, 4, 23, 5])
     }
 
-    @Test("are never stuck while a place is free and nothing is under way", arguments: 0..<200)
+    @Test("are never stuck while a slot is free and nothing is under way", arguments: 0..<200)
     func random(seed: Int) {
         var random = SeededGenerator(seed: UInt64(seed))
         let all = Int(random.next(upperBound: UInt64(9))) + 1

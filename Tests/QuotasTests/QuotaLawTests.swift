@@ -74,8 +74,8 @@ struct QuotaLawTests {
             world.spenders[0].numbers = Array(
                 repeating: project, count: QuotaBounds().projectCountMax + 1)
         }
-        isSeen("a project is not at its place") { $0.spenders[0].numbers = [ProjectNumber(9)] }
-        isSeen("the places of projects are counted wrongly") { $0.spenders[0].leasedTokens.removeLast() }
+        isSeen("a project is not at its slot") { $0.spenders[0].numbers = [ProjectNumber(9)] }
+        isSeen("the slots of projects are counted wrongly") { $0.spenders[0].leasedTokens.removeLast() }
     }
 
     @Test("of a grantor are seen to be broken")

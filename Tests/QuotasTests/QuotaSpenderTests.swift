@@ -225,7 +225,7 @@ import Testing
             case (_, 1):
                 table.remove(project)
                 twin[project] = nil
-            default: #expect(table.place(of: project) == twin[project])
+            default: #expect(table.slot(of: project) == twin[project])
             }
             #expect(table.count == twin.count)
         }

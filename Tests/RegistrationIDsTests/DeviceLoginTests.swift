@@ -63,10 +63,10 @@ struct DeviceLoginTests {
         let other = try #require(keys.bind(keys.token(device, secret: 98), to: login))
         #expect(!keys.isBound(text.prefix(45) + other.suffix(22), to: login))
         #expect(keys.bind(text, to: login) == nil && keys.bind(Array(token.prefix(22)), to: login) == nil)
-        for place in text.indices {
+        for index in text.indices {
             var wrong = text
-            wrong[place] = wrong[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
-            #expect(!keys.isBound(wrong, to: login), "\(place)")
+            wrong[index] = wrong[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+            #expect(!keys.isBound(wrong, to: login), "\(index)")
         }
     }
 

@@ -62,19 +62,19 @@ struct RegistrationKeyTests {
     func malformed() {
         var generator = SeededGenerator(seed: 6)
         let fid = keys.fid(random(&generator))
-        for place in fid.indices {
+        for index in fid.indices {
             for byte in [UInt8(ascii: "A"), UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "+"), 0, 0xFF]
-            where byte != fid[place] {
+            where byte != fid[index] {
                 var changed = fid
-                changed[place] = byte
+                changed[index] = byte
                 guard case .failure(let error) = keys.decipher(changed) else {
-                    Issue.record("read after a change at \(place)")
+                    Issue.record("read after a change at \(index)")
                     continue
                 }
                 // The fixed bits are in the first character. Another character of the alphabet at another
                 // place gives an id under no key.
-                let isForm = place > 0 && Base64URL.value(byte) != 0xFF
-                #expect(error == (isForm ? .unknownKey : .malformed), "\(place): \(byte)")
+                let isForm = index > 0 && Base64URL.value(byte) != 0xFF
+                #expect(error == (isForm ? .unknownKey : .malformed), "\(index): \(byte)")
             }
         }
         let token = keys.token(random(&generator), secret: 1)

@@ -102,7 +102,7 @@ struct GatewayLawTests {
             }
         }
         try isSeen("a request is not found by its number") { $0.pending.slots[0].number += 1 }
-        try isSeen("a request's place is free") { router in
+        try isSeen("a request's slot is free") { router in
             router.pending.remove(router.pending.slots[0].number)
             router.pending.free = [1]
         }

@@ -100,10 +100,10 @@ import Testing
         }
         let accepted = PushHistory.Attempt(
             message: message.id, time: WallTime(milliseconds: 8), outcome: .accepted, tries: 0)
-        return zip(Transport.Kind.allCases, [[0, 1, 2], [3, 4], [5, 6]]).map { kind, places in
+        return zip(Transport.Kind.allCases, [[0, 1, 2], [3, 4], [5, 6]]).map { kind, indices in
             PushHistory(
-                kind: kind, activity: .paused, accepted: places[0] == 3 ? nil : accepted,
-                failed: failures[places[places.count - 1]])
+                kind: kind, activity: .paused, accepted: indices[0] == 3 ? nil : accepted,
+                failed: failures[indices[indices.count - 1]])
         }
     }
 
@@ -179,10 +179,10 @@ import Testing
                 var reader = ByteReader(Array(whole[..<count]))
                 #expect(throws: DecodeError.self) { try PeerMessage.decode(from: &reader) }
             }
-            for place in whole.indices {
+            for index in whole.indices {
                 for bit in 0..<8 {
                     var bad = whole
-                    bad[place] ^= 1 << UInt8(bit)
+                    bad[index] ^= 1 << UInt8(bit)
                     var reader = ByteReader(bad)
                     _ = try? PeerMessage.decode(from: &reader)
                 }

@@ -34,8 +34,8 @@ import Testing
         #expect(table.numbers(upTo: middle) == twin.keys.filter { $0 <= middle }.sorted())
     }
 
-    @Test("gives a place that is used again another number")
-    func reusedPlace() {
+    @Test("gives a slot that is used again another number")
+    func reusedSlot() {
         var table = PendingTable(capacity: 4)
         let first = table.add(pending(1))
         table.remove(first)

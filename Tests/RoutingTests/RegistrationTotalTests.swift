@@ -38,10 +38,10 @@ struct RegistrationTotalTests {
                     for case .grant(let grant) in answers { router.granted(grant, now: now, into: &effects) }
                 case .ask(let partition, let id, .register(_, let limit, let nonce, let secret), _):
                     asked += 1
-                    let place = Int(partition.rawValue)
-                    var reply = Reply.full(holding: held[place])
-                    if held[place] < limit {
-                        held[place] += 1
+                    let index = Int(partition.rawValue)
+                    var reply = Reply.full(holding: held[index])
+                    if held[index] < limit {
+                        held[index] += 1
                         reply = .registered(index: DeviceIndex(1), nonce: nonce, secret: secret)
                     }
                     router.replied(id.number, reply, now: now, into: &effects)

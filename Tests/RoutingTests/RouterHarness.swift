@@ -35,9 +35,9 @@ final class RouterHarness {
         carryOut(effects)
     }
 
-    func reply(_ place: Int, _ reply: Reply) {
+    func reply(_ index: Int, _ reply: Reply) {
         var effects: [RouterEffect] = []
-        router.replied(asked[place].id.number, reply, now: now, into: &effects)
+        router.replied(asked[index].id.number, reply, now: now, into: &effects)
         carryOut(effects)
     }
 

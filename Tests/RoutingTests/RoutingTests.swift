@@ -75,7 +75,7 @@ struct RouterTests {
         #expect(harness.router.pending.count == 0)
     }
 
-    @Test("has a place for each part of the last change that it takes")
+    @Test("has a slot for each part of the last change that it takes")
     func smallest() {
         var bounds = RouterBounds()
         bounds.operationsMax = 1
@@ -90,8 +90,8 @@ struct RouterTests {
                 Issue.record("one more is taken")
                 return
             }
-            for place in harness.asked.count - 8..<harness.asked.count {
-                harness.reply(place, .changes([.changed(Day(1))]))
+            for index in harness.asked.count - 8..<harness.asked.count {
+                harness.reply(index, .changes([.changed(Day(1))]))
             }
             guard case .changes(let outcomes) = harness.finished[ticket] else {
                 Issue.record("change \(ticket) is not answered")
@@ -272,7 +272,7 @@ struct RouterTests {
             return
         }
         #expect(found.map(\.members) == [1, 2, 3])
-        #expect(next == PageToken(partition: PartitionID(1), place: 44))
+        #expect(next == PageToken(partition: PartitionID(1), cursor: 44))
     }
 
     @Test("adds up the answers of push services to a message over all partitions")
@@ -316,11 +316,11 @@ struct RouterTests {
         for _ in 0..<2 {
             harness.pass(seconds: 20)
             let waiting = harness.asked.count - 2..<harness.asked.count
-            for place in waiting {
-                if case .register = harness.asked[place].request {
-                    harness.reply(place, .full(holding: 9))
+            for index in waiting {
+                if case .register = harness.asked[index].request {
+                    harness.reply(index, .full(holding: 9))
                 } else {
-                    harness.reply(place, .topics([], next: nil))
+                    harness.reply(index, .topics([], next: nil))
                 }
             }
         }

@@ -38,8 +38,8 @@ import Testing
             .offered(frame),
             .acknowledged(
                 .init(from: there, history: History(8), generation: 2, mark: Sequence(500), fingerprint: 7)),
-            .asked(.init(asker: there, ticket: ticket, place: 1, project: project, topic: topic)),
-            .told(.init(ticket: ticket, place: 1, members: targets)),
+            .asked(.init(asker: there, ticket: ticket, topicIndex: 1, project: project, topic: topic)),
+            .told(.init(ticket: ticket, topicIndex: 1, members: targets)),
         ]
         let item = StreamFrame.PushItem(
             position: Position(4), event: Array("{}".utf8), targets: many, deleted: few)

@@ -57,8 +57,8 @@ private final class ToldStreams {
         gateway: PartitionWorld.gateway, histories: [history], outlivesOwners: true)
     private var phone: (registration: Registration, credential: DeviceMAC)?
     private var stream: UInt64 = 0
-    /// The messages' places, in order.
-    private var places: [(position: Position, text: String)] = []
+    /// The messages' positions, in order.
+    private var known: [(position: Position, text: String)] = []
     private var epoch = 1
     private static let history = History(100)
     private static let partition = PartitionID(0)
@@ -100,7 +100,7 @@ private final class ToldStreams {
             teller = Teller(began: world.now)
         }
         guard let phone else { return ["the phone is not registered"] }
-        let seen = places.last { $0.text == words.last }.map {
+        let seen = known.last { $0.text == words.last }.map {
             EventID(position: $0.position, history: UInt16(ToldStreams.history.rawValue))
         }
         switch words[1] {
@@ -213,12 +213,12 @@ private final class ToldStreams {
     }
 
     private func note(_ position: Position, _ event: [UInt8]) {
-        guard !places.contains(where: { $0.position == position }) else { return }
-        places.append((position, String(decoding: event, as: UTF8.self)))
+        guard !known.contains(where: { $0.position == position }) else { return }
+        known.append((position, String(decoding: event, as: UTF8.self)))
     }
 
     /// The last message up to the position.
     private func upTo(_ position: Position) -> String {
-        places.filter { $0.position <= position }.max { $0.position < $1.position }?.text ?? "the beginning"
+        known.filter { $0.position <= position }.max { $0.position < $1.position }?.text ?? "the beginning"
     }
 }

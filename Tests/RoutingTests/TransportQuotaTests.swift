@@ -26,8 +26,8 @@ struct TransportQuotaTests {
         let operations: [Operation] = [
             .setTransport(device, by: .backend, transport), .endTransport(device, by: .backend, .fcm),
         ]
-        for (place, operation) in operations.enumerated() {
-            let ticket = most + UInt64(place)
+        for (index, operation) in operations.enumerated() {
+            let ticket = most + UInt64(index)
             harness.submit(operation, ticket: ticket)
             guard case .refused(.quota(let refusal))? = harness.finished[ticket] else {
                 Issue.record("a change beyond the quota went on: \(operation)")

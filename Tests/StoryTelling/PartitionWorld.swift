@@ -88,8 +88,8 @@ public final class PartitionWorld {
         let owner = UInt64(runs[number])
         journals[number].append(Partition.barrier(session: SessionID(owner), epoch: Epoch(owner)))
         let partition = machine(id)
-        for (place, body) in journals[number].enumerated() {
-            try partition.replay(Sequence(UInt64(place) + 1), body)
+        for (index, body) in journals[number].enumerated() {
+            try partition.replay(Sequence(UInt64(index) + 1), body)
         }
         partitions[number] = partition
         var effects: [PartitionEffect] = []

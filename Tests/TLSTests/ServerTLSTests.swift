@@ -100,9 +100,9 @@ import Testing
     func movedLink() throws {
         try folder.make("a", for: ["now.org"])
         try folder.make("b", for: ["now.org"])
-        for (name, place) in [("a", "1"), ("b", "2")] {
-            try folder.makeFolder(place)
-            for kind in ["pem", "key"] { try folder.move("\(name).\(kind)", to: "\(place)/s.\(kind)") }
+        for (name, directory) in [("a", "1"), ("b", "2")] {
+            try folder.makeFolder(directory)
+            for kind in ["pem", "key"] { try folder.move("\(name).\(kind)", to: "\(directory)/s.\(kind)") }
         }
         try folder.link("data", to: "1")
         for kind in ["pem", "key"] { try folder.link("s.\(kind)", to: "data/s.\(kind)") }

@@ -113,11 +113,11 @@ struct MachineWorld {
 
     mutating func answer(_ topic: String, _ answer: Answer) {
         guard
-            let place = sent.firstIndex(where: {
+            let index = sent.firstIndex(where: {
                 if case .change(_, topic, _) = $0.call { true } else { false }
             })
         else { return }
-        let call = sent.remove(at: place)
+        let call = sent.remove(at: index)
         act { $0.answer(call.number, answer, now: $1) }
     }
 

@@ -88,9 +88,9 @@ import Testing
             pauses.append(world.now - before)
             #expect(world.calls == [world.change("news", true)])
         }
-        for (place, pause) in pauses.enumerated() {
+        for (index, pause) in pauses.enumerated() {
             #expect(pause >= Backoff.shortest)
-            let bound = min(Backoff.longest, .seconds(1 << min(place, 20)))
+            let bound = min(Backoff.longest, .seconds(1 << min(index, 20)))
             #expect(pause <= bound + Backoff.shortest)
         }
         #expect(pauses.max() ?? .zero > .seconds(120))

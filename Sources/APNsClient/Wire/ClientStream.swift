@@ -6,7 +6,7 @@ final class ClientStream {
     let body: [UInt8]
     var sent = 0
     var id: Int32 = 0
-    /// Its place among the session's open streams.
+    /// Its index among the session's open streams.
     var index = 0
     /// Whether any of the request has left. Before that the service cannot have it.
     var hasLeft = false

@@ -74,12 +74,12 @@ struct SentHead {
         let bytes = all.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
         return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: bytes + 1) { text in
             withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: all.count) { vector in
-                guard var place = text.baseAddress else { return body(nil, 0) }
+                guard var cursor = text.baseAddress else { return body(nil, 0) }
                 for (index, field) in all.enumerated() {
                     let isPassing = SentHead.passing.contains(field.name)
                     let flag = isPassing ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE
-                    let name = SentHead.copy(field.name, to: &place)
-                    let value = SentHead.copy(field.value, to: &place)
+                    let name = SentHead.copy(field.name, to: &cursor)
+                    let value = SentHead.copy(field.value, to: &cursor)
                     vector.initializeElement(
                         at: index,
                         to: nghttp2_nv(
@@ -92,14 +92,14 @@ struct SentHead {
     }
 
     private static func copy(
-        _ text: String, to place: inout UnsafeMutablePointer<UInt8>
+        _ text: String, to cursor: inout UnsafeMutablePointer<UInt8>
     ) -> (start: UnsafeMutablePointer<UInt8>, count: Int) {
         var text = text
-        let (start, count) = (place, text.utf8.count)
+        let (start, count) = (cursor, text.utf8.count)
         text.withUTF8 { bytes in
             if let base = bytes.baseAddress { start.update(from: base, count: count) }
         }
-        place += count
+        cursor += count
         return (start, count)
     }
 }

@@ -28,7 +28,7 @@ final class Authenticator {
         var until: Int64
     }
     private var verified: [Verified] = []
-    private var nextPlace = 0
+    private var nextSlot = 0
     /// The last token that did not count, and until when the answer holds, in milliseconds. The server asks
     /// three times about one request: for its body's bound, for its share of the loop, and for its route.
     private var refused: (token: [UInt8], until: Int64) = ([], 0)
@@ -80,8 +80,8 @@ final class Authenticator {
         if verified.count < Authenticator.cacheMax {
             verified.append(entry)
         } else {
-            verified[nextPlace] = entry
-            nextPlace = (nextPlace + 1) % Authenticator.cacheMax
+            verified[nextSlot] = entry
+            nextSlot = (nextSlot + 1) % Authenticator.cacheMax
         }
         return principal
     }

@@ -42,7 +42,7 @@ final class JSONParser {
         var tape: UnsafePointer<UInt64>?
         var strings: UnsafePointer<UInt8>?
         bytes.withUnsafeBytes { padded.copyMemory(from: $0) }
-        for place in bytes.count..<wanted { padded[place] = 0 }
+        for index in bytes.count..<wanted { padded[index] = 0 }
         let start = padded.bindMemory(to: UInt8.self).baseAddress
         var problem = tidecast_json_parse(parser, start, bytes.count, &tape, &strings)
         if problem != nil, isLenient, blankTrailingCommas(bytes.count) {
@@ -50,11 +50,11 @@ final class JSONParser {
         }
         if let problem { throw JSONError(reason: String(cString: problem)) }
         guard let tape, let strings else { throw JSONError(reason: "no document") }
-        // The tape's first word has the place of the last; neither of the two is a value.
+        // The tape's first word has the index of the last; neither of the two is a value.
         guard tape[0] & 0xFF_FFFF_FFFF_FFFF <= JSONParser.valuesMax + 2 else {
             throw JSONError(reason: "The body has more than \(JSONParser.valuesMax) names and values.")
         }
-        return JSONValue(tape: tape, strings: strings, place: 1)
+        return JSONValue(tape: tape, strings: strings, index: 1)
     }
 
     /// Blanks each comma between a value and a closing bracket. Returns false where there is none.
@@ -63,17 +63,17 @@ final class JSONParser {
         /// The last comma, while only blanks have followed it.
         var comma: Int?
         var before: UInt8 = 0
-        var place = 0
-        while place < count {
-            let byte = padded[place]
+        var index = 0
+        while index < count {
+            let byte = padded[index]
             switch byte {
             case 0x20, 0x09, 0x0A, 0x0D:
-                place += 1
+                index += 1
                 continue
             case UInt8(ascii: ","):
                 switch before {
                 case 0, UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: ":"), byte: comma = nil
-                default: comma = place
+                default: comma = index
                 }
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
                 if let comma {
@@ -84,17 +84,17 @@ final class JSONParser {
             default: comma = nil
             }
             before = byte
-            place = byte == UInt8(ascii: "\"") ? endOfString(place, count) : place + 1
+            index = byte == UInt8(ascii: "\"") ? endOfString(index, count) : index + 1
         }
         return hasAny
     }
 
-    /// The place behind the string that begins at `start`.
+    /// The index behind the string that begins at `start`.
     private func endOfString(_ start: Int, _ count: Int) -> Int {
-        var place = start + 1
-        while place < count, padded[place] != UInt8(ascii: "\"") {
-            place += padded[place] == UInt8(ascii: "\\") ? 2 : 1
+        var index = start + 1
+        while index < count, padded[index] != UInt8(ascii: "\"") {
+            index += padded[index] == UInt8(ascii: "\\") ? 2 : 1
         }
-        return place + 1
+        return index + 1
     }
 }

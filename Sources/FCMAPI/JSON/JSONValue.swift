@@ -9,21 +9,21 @@ struct JSONValue {
     }
     let tape: UnsafePointer<UInt64>
     let strings: UnsafePointer<UInt8>
-    let place: Int
+    let index: Int
 
-    private var word: UInt64 { tape[place] }
+    private var word: UInt64 { tape[index] }
     var kind: Kind { Kind(rawValue: UInt8(word >> 56)) ?? .null }
     @inline(__always)
     func isA(_ kind: Kind) -> Bool { UInt8(word >> 56) == kind.rawValue }
     private var payload: Int { Int(word & 0xFF_FFFF_FFFF_FFFF) }
 
-    /// The place of the value behind this one.
+    /// The index of the value behind this one.
     private var next: Int {
-        if isA(.string) { return place + 1 }
+        if isA(.string) { return index + 1 }
         return switch kind {
         case .object, .array: Int(UInt32(truncatingIfNeeded: word))
-        case .signed, .unsigned, .double: place + 2
-        default: place + 1
+        case .signed, .unsigned, .double: index + 2
+        default: index + 1
         }
     }
 
@@ -48,9 +48,9 @@ struct JSONValue {
     /// A whole number that fits, also one written as 3.0.
     var integer: Int64? {
         switch kind {
-        case .signed: Int64(bitPattern: tape[place + 1])
-        case .unsigned: Int64(exactly: tape[place + 1])
-        case .double: Int64(exactly: Double(bitPattern: tape[place + 1]))
+        case .signed: Int64(bitPattern: tape[index + 1])
+        case .unsigned: Int64(exactly: tape[index + 1])
+        case .double: Int64(exactly: Double(bitPattern: tape[index + 1]))
         default: nil
         }
     }
@@ -70,13 +70,13 @@ struct JSONValue {
     }
 
     /// What simdjson calls unsigned: only whole numbers above `Int64.max`.
-    var unsigned: UInt64? { kind == .unsigned ? tape[place + 1] : nil }
+    var unsigned: UInt64? { kind == .unsigned ? tape[index + 1] : nil }
 
     var number: Double? {
         switch kind {
-        case .signed: Double(Int64(bitPattern: tape[place + 1]))
-        case .unsigned: Double(tape[place + 1])
-        case .double: Double(bitPattern: tape[place + 1])
+        case .signed: Double(Int64(bitPattern: tape[index + 1]))
+        case .unsigned: Double(tape[index + 1])
+        case .double: Double(bitPattern: tape[index + 1])
         default: nil
         }
     }
@@ -86,10 +86,10 @@ struct JSONValue {
     func forEachField(_ body: (Bytes, JSONValue) throws(APIError) -> Void) throws(APIError) {
         guard isA(.object) else { return }
         let end = next - 1
-        var at = place + 1
+        var at = index + 1
         while at < end {
-            let name = JSONValue(tape: tape, strings: strings, place: at)
-            let value = JSONValue(tape: tape, strings: strings, place: name.next)
+            let name = JSONValue(tape: tape, strings: strings, index: at)
+            let value = JSONValue(tape: tape, strings: strings, index: name.next)
             if let name = name.string { try body(name, value) }
             at = value.next
         }
@@ -107,48 +107,48 @@ struct JSONValue {
         var names = InlineArray<16, Int32>(repeating: 0)
         var count = 0
         let end = next - 1
-        var at = place + 1
+        var at = index + 1
         while at < end {
             guard count < JSONValue.comparedMax else { return false }
-            let name = JSONValue(tape: tape, strings: strings, place: at)
+            let name = JSONValue(tape: tape, strings: strings, index: at)
             guard let text = name.string else { return false }
             for known in 0..<count {
-                let other = JSONValue(tape: tape, strings: strings, place: Int(names[known]))
+                let other = JSONValue(tape: tape, strings: strings, index: Int(names[known]))
                 if let other = other.string, BytesKey(bytes: other) == BytesKey(bytes: text) { return false }
             }
             names[count] = Int32(truncatingIfNeeded: at)
             count += 1
-            at = JSONValue(tape: tape, strings: strings, place: name.next).next
+            at = JSONValue(tape: tape, strings: strings, index: name.next).next
         }
         return true
     }
 
-    /// The fields of an object, each name once, at its first place and with its last value.
+    /// The fields of an object, each name once, at its first position and with its last value.
     ///
     /// Up to 16 names are compared with each other. More are found by hash, so that the cost of a body full
     /// of names grows only with its length.
     func uniqueFields() -> [(name: Bytes, value: JSONValue)] {
         guard kind == .object else { return [] }
         var fields: [(name: Bytes, value: JSONValue)] = []
-        var places: [BytesKey: Int] = [:]
+        var indices: [BytesKey: Int] = [:]
         let end = next - 1
-        var at = place + 1
+        var at = index + 1
         while at < end {
-            let name = JSONValue(tape: tape, strings: strings, place: at)
-            let value = JSONValue(tape: tape, strings: strings, place: name.next)
+            let name = JSONValue(tape: tape, strings: strings, index: at)
+            let value = JSONValue(tape: tape, strings: strings, index: name.next)
             at = value.next
             guard let name = name.string else { continue }
-            if fields.count == JSONValue.comparedMax, places.isEmpty {
-                for (place, field) in fields.enumerated() { places[BytesKey(bytes: field.name)] = place }
+            if fields.count == JSONValue.comparedMax, indices.isEmpty {
+                for (index, field) in fields.enumerated() { indices[BytesKey(bytes: field.name)] = index }
             }
             let known =
-                places.isEmpty
+                indices.isEmpty
                 ? fields.firstIndex { BytesKey(bytes: $0.name) == BytesKey(bytes: name) }
-                : places[BytesKey(bytes: name)]
+                : indices[BytesKey(bytes: name)]
             if let known {
                 fields[known].value = value
             } else {
-                if !places.isEmpty { places[BytesKey(bytes: name)] = fields.count }
+                if !indices.isEmpty { indices[BytesKey(bytes: name)] = fields.count }
                 fields.append((name, value))
             }
         }
@@ -160,10 +160,10 @@ struct JSONValue {
     func forEachElement(_ body: (Int, JSONValue) throws(APIError) -> Void) throws(APIError) {
         guard kind == .array else { return }
         let end = next - 1
-        var at = place + 1
+        var at = index + 1
         var number = 0
         while at < end {
-            let value = JSONValue(tape: tape, strings: strings, place: at)
+            let value = JSONValue(tape: tape, strings: strings, index: at)
             try body(number, value)
             number += 1
             at = value.next
@@ -193,9 +193,9 @@ struct JSONValue {
         guard kind == .array else { return [] }
         var elements: [JSONValue] = []
         let end = next - 1
-        var at = place + 1
+        var at = index + 1
         while at < end {
-            elements.append(JSONValue(tape: tape, strings: strings, place: at))
+            elements.append(JSONValue(tape: tape, strings: strings, index: at))
             at = elements[elements.count - 1].next
         }
         return elements
@@ -236,7 +236,7 @@ struct BytesKey: Hashable {
 
     static func == (left: BytesKey, right: BytesKey) -> Bool {
         guard left.bytes.count == right.bytes.count else { return false }
-        for place in 0..<left.bytes.count where left.bytes[place] != right.bytes[place] { return false }
+        for index in 0..<left.bytes.count where left.bytes[index] != right.bytes[index] { return false }
         return true
     }
 

@@ -22,7 +22,7 @@ struct JSONWriter: ~Copyable {
 
     // MARK: Bytes
 
-    /// Makes room for so many more bytes, and returns the place of the first.
+    /// Makes room for so many more bytes, and returns where the first of them goes.
     @inline(__always)
     private mutating func room(_ more: Int) -> UnsafeMutablePointer<UInt8> {
         if count + more > capacity { grow(more) }

@@ -43,11 +43,11 @@ struct MessageReader {
     func read(_ body: JSONValue) throws(APIError) -> ReadMessage {
         guard body.kind == .object else { throw .badJSON("The body must be an object.") }
         let request = try SchemaReader.fields(body, .request, path: "")
-        guard let message = request[RequestPlace.message] else {
+        guard let message = request[RequestField.message] else {
             throw .invalid("message", "The message is not set.")
         }
         var validateOnly = false
-        if let flag = request[RequestPlace.validateOnly] {
+        if let flag = request[RequestField.validateOnly] {
             guard let bool = flag.bool ?? flag.boolText else {
                 throw .type("validate_only", "TYPE_BOOL", value: flag)
             }
@@ -82,7 +82,7 @@ struct MessageReader {
 
     private func target(_ values: FieldValues) throws(APIError) -> ReadMessage.Target {
         var found: Int?
-        for index in MessagePlace.targets where values[index] != nil {
+        for index in MessageField.targets where values[index] != nil {
             guard found == nil else {
                 throw .invalid("message", "Exactly one of fid, token, topic and condition must be set.")
             }
@@ -93,9 +93,9 @@ struct MessageReader {
         }
         var field: String { "message.\(Schema.message.snake[index])" }
         guard let text = value.string else { throw .type(field, "TYPE_STRING", value: value) }
-        if index == MessagePlace.fid { return .fid(Array(text)) }
-        if index == MessagePlace.token { return .token(Array(text)) }
-        if index == MessagePlace.topic {
+        if index == MessageField.fid { return .fid(Array(text)) }
+        if index == MessageField.token { return .token(Array(text)) }
+        if index == MessageField.topic {
             guard let name = TopicName(text) else { throw .invalid(field, "Invalid topic name.") }
             return .topic(name)
         }
@@ -128,7 +128,7 @@ struct MessageReader {
     /// Writes data and notification; returns the bytes that count against the limit.
     private func writeContent(_ values: FieldValues, to out: inout JSONWriter) throws(APIError) -> Int {
         var payload = 0
-        if let data = values[MessagePlace.data] {
+        if let data = values[MessageField.data] {
             out.key("data")
             out.beginObject()
             try SchemaReader.forEachPair(data, "message.data") { (key, value) throws(APIError) in
@@ -141,7 +141,7 @@ struct MessageReader {
             }
             out.endObject()
         }
-        if let notification = values[MessagePlace.notification] {
+        if let notification = values[MessageField.notification] {
             let path = "message.notification"
             out.key("notification")
             try SchemaReader.write(notification, .object(.notification), path: path, to: &out)

@@ -4,15 +4,15 @@ import Model
 struct Platforms {
     /// An object, because most messages have at most one, and the values of a block are large to pass on.
     final class Block {
-        /// The place of the block's field in the message.
-        let place: Int
+        /// The index of the block's field in the message.
+        let index: Int
         let schema: Schema
         /// The block's name in errors, such as `message.android`.
         let path: String
         let values: FieldValues
 
-        init(place: Int, schema: Schema, path: String, values: FieldValues) {
-            self.place = place
+        init(index: Int, schema: Schema, path: String, values: FieldValues) {
+            self.index = index
             self.schema = schema
             self.path = path
             self.values = values
@@ -24,29 +24,29 @@ struct Platforms {
     private(set) var options: Block?
 
     init(_ message: FieldValues) throws(APIError) {
-        guard message[MessagePlace.android] == nil || message[MessagePlace.androidV2] == nil else {
+        guard message[MessageField.android] == nil || message[MessageField.androidV2] == nil else {
             throw .invalid("message.android_v2", "Only one of android and android_v2 may be set.")
         }
         android = try Platforms.block(
-            message, MessagePlace.android, schema: Schema.android, path: "message.android")
+            message, MessageField.android, schema: Schema.android, path: "message.android")
         if android == nil {
             android = try Platforms.block(
-                message, MessagePlace.androidV2, schema: Schema.androidV2, path: "message.android_v2")
+                message, MessageField.androidV2, schema: Schema.androidV2, path: "message.android_v2")
         }
         webpush = try Platforms.block(
-            message, MessagePlace.webpush, schema: Schema.webpush, path: "message.webpush")
-        apns = try Platforms.block(message, MessagePlace.apns, schema: Schema.apns, path: "message.apns")
+            message, MessageField.webpush, schema: Schema.webpush, path: "message.webpush")
+        apns = try Platforms.block(message, MessageField.apns, schema: Schema.apns, path: "message.apns")
         options = try Platforms.block(
-            message, MessagePlace.fcmOptions, schema: Schema.fcmOptions, path: "message.fcm_options")
+            message, MessageField.fcmOptions, schema: Schema.fcmOptions, path: "message.fcm_options")
     }
 
     private static func block(
-        _ message: FieldValues, _ place: Int, schema: @autoclosure () -> Schema, path: StaticString
+        _ message: FieldValues, _ index: Int, schema: @autoclosure () -> Schema, path: StaticString
     ) throws(APIError) -> Block? {
-        guard let value = message[place] else { return nil }
+        guard let value = message[index] else { return nil }
         let (schema, path) = (schema(), path.description)
         return Block(
-            place: place, schema: schema, path: path,
+            index: index, schema: schema, path: path,
             values: try SchemaReader.fields(value, schema, path: path))
     }
 
@@ -66,7 +66,7 @@ struct Platforms {
     }
 
     private static func write(_ block: Block, to out: inout JSONWriter) throws(APIError) {
-        out.key(Schema.message.camel[block.place])
+        out.key(Schema.message.camel[block.index])
         out.beginObject()
         try SchemaReader.write(block.values, block.schema, path: block.path, to: &out)
         out.endObject()
@@ -82,7 +82,7 @@ struct Platforms {
             try Platforms.checkLabel(try SchemaReader.fields(options, .fcmOptions, path: path)[0], path)
         }
         var notification: (value: JSONValue, schema: Schema, path: String)?
-        if block.place == MessagePlace.android {
+        if block.index == MessageField.android {
             notification = block.values[Android.notification].map {
                 ($0, .androidNotification, "\(block.path).notification")
             }
@@ -106,16 +106,16 @@ struct Platforms {
         for part in ["title", "body"] {
             let arguments: StaticString = part == "title" ? "titleLocArgs" : "bodyLocArgs"
             let key: StaticString = part == "title" ? "titleLocKey" : "bodyLocKey"
-            guard let list = values[schema.place(named: arguments)], !list.elements.isEmpty else { continue }
-            guard values[schema.place(named: key)] != nil else {
+            guard let list = values[schema.index(named: arguments)], !list.elements.isEmpty else { continue }
+            guard values[schema.index(named: key)] != nil else {
                 throw .invalid(
                     "\(path).\(part)_loc_args", "\(part)_loc_key is required with \(part)_loc_args.")
             }
         }
-        guard let light = values[schema.place(named: "lightSettings")] else { return }
+        guard let light = values[schema.index(named: "lightSettings")] else { return }
         let settings = try SchemaReader.fields(light, .light, path: "\(path).light_settings")
-        for place in 0..<Schema.light.types.count where settings[place] == nil {
-            let name = Schema.light.snake[place]
+        for index in 0..<Schema.light.types.count where settings[index] == nil {
+            let name = Schema.light.snake[index]
             throw .invalid("\(path).light_settings.\(name)", "\(name) is required in light_settings.")
         }
     }

@@ -36,10 +36,10 @@ final class WordList: Sendable {
 
     private static func isLowercase(_ text: Bytes, _ word: StaticString) -> Bool {
         guard text.count == word.utf8CodeUnitCount else { return false }
-        for place in 0..<text.count {
-            let byte = word.utf8Start[place]
+        for index in 0..<text.count {
+            let byte = word.utf8Start[index]
             let isLetter = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z")
-            if text[place] != (isLetter ? byte | 0x20 : byte) { return false }
+            if text[index] != (isLetter ? byte | 0x20 : byte) { return false }
         }
         return true
     }
@@ -76,17 +76,17 @@ final class Schema: Sendable {
         precondition(fields.count <= Schema.fieldsMax, "an object of the schema has too many fields")
     }
 
-    /// The place of a field that the schema must have.
-    func place(named name: StaticString) -> Int {
+    /// The index of a field that the schema must have.
+    func index(named name: StaticString) -> Int {
         let bytes = UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-        guard let place = place(of: bytes) else { preconditionFailure("the schema has no \(name)") }
-        return place
+        guard let index = index(of: bytes) else { preconditionFailure("the schema has no \(name)") }
+        return index
     }
 
-    func place(of name: Bytes) -> Int? {
-        for place in 0..<camel.count
-        where Schema.equal(name, camel[place]) || Schema.equal(name, snake[place]) {
-            return place
+    func index(of name: Bytes) -> Int? {
+        for index in 0..<camel.count
+        where Schema.equal(name, camel[index]) || Schema.equal(name, snake[index]) {
+            return index
         }
         return nil
     }
@@ -94,7 +94,7 @@ final class Schema: Sendable {
     @inline(__always)
     static func equal(_ bytes: Bytes, _ text: StaticString) -> Bool {
         guard bytes.count == text.utf8CodeUnitCount else { return false }
-        for place in 0..<bytes.count where bytes[place] != text.utf8Start[place] { return false }
+        for index in 0..<bytes.count where bytes[index] != text.utf8Start[index] { return false }
         return true
     }
 

@@ -10,10 +10,10 @@ enum SchemaReader {
         guard object.isA(.object) else { throw .type(path(), "MESSAGE", value: object) }
         var values = FieldValues(object)
         try object.forEachField { (name, value) throws(APIError) in
-            guard let place = schema.place(of: name) else {
+            guard let index = schema.index(of: name) else {
                 throw .unknownField(String(decoding: name, as: UTF8.self), at: path())
             }
-            values.set(place, value)
+            values.set(index, value)
         }
         return values
     }
@@ -80,8 +80,8 @@ enum SchemaReader {
         case .list(let element):
             guard value.kind == .array else { throw .type(path, "LIST", value: value) }
             out.beginArray()
-            try value.forEachElement { (place, inner) throws(APIError) in
-                try write(inner, element, path: "\(path)[\(place)]", to: &out)
+            try value.forEachElement { (index, inner) throws(APIError) in
+                try write(inner, element, path: "\(path)[\(index)]", to: &out)
             }
             out.endArray()
         case .object(let schema):
@@ -96,10 +96,10 @@ enum SchemaReader {
     static func write(
         _ values: FieldValues, _ schema: Schema, path: String, to out: inout JSONWriter
     ) throws(APIError) {
-        for place in 0..<schema.types.count {
-            guard let value = values[place] else { continue }
-            out.key(schema.camel[place])
-            try write(value, schema.types[place], path: "\(path).\(schema.snake[place])", to: &out)
+        for index in 0..<schema.types.count {
+            guard let value = values[index] else { continue }
+            out.key(schema.camel[index])
+            try write(value, schema.types[index], path: "\(path).\(schema.snake[index])", to: &out)
         }
     }
 
@@ -128,22 +128,22 @@ enum SchemaReader {
     }
 }
 
-/// The places on the tape of one object's fields. Of a repeated field the last one counts, and `null` counts
+/// The indices on the tape of one object's fields. Of a repeated field the last one counts, and `null` counts
 /// as missing. Inline, because each send makes some and must not allocate for them.
 struct FieldValues {
     private let object: JSONValue
     /// 0 stands for a missing field: the tape has its root word there, and no value.
-    private var places = InlineArray<32, Int32>(repeating: 0)
+    private var tapeIndices = InlineArray<32, Int32>(repeating: 0)
 
     init(_ object: JSONValue) { self.object = object }
 
-    /// `place` comes from a schema, so it is below `Schema.fieldsMax`. A document has fewer than 2^31 values.
-    fileprivate mutating func set(_ place: Int, _ value: JSONValue) {
-        places[place] = value.kind == .null ? 0 : Int32(truncatingIfNeeded: value.place)
+    /// `index` comes from a schema, so it is below `Schema.fieldsMax`. A document has fewer than 2^31 values.
+    fileprivate mutating func set(_ index: Int, _ value: JSONValue) {
+        tapeIndices[index] = value.kind == .null ? 0 : Int32(truncatingIfNeeded: value.index)
     }
 
-    subscript(place: Int) -> JSONValue? {
-        guard places[place] != 0 else { return nil }
-        return JSONValue(tape: object.tape, strings: object.strings, place: Int(places[place]))
+    subscript(index: Int) -> JSONValue? {
+        guard tapeIndices[index] != 0 else { return nil }
+        return JSONValue(tape: object.tape, strings: object.strings, index: Int(tapeIndices[index]))
     }
 }

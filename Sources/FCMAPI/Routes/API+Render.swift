@@ -283,7 +283,7 @@ extension API {
     }
 
     private static func text(_ token: PageToken?) -> String {
-        token.map { "\($0.partition.rawValue).\($0.place)" } ?? ""
+        token.map { "\($0.partition.rawValue).\($0.cursor)" } ?? ""
     }
 
     /// The answer to a stream that is refused before it begins.

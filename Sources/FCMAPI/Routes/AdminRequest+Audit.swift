@@ -65,7 +65,7 @@ public enum AuditView {
                     entries.map { entry in
                         .object([
                             ("time", .text(Timestamp.text(entry.time.milliseconds))),
-                            ("who", .text(entry.author.name)), ("from", .text(entry.author.place)),
+                            ("who", .text(entry.author.name)), ("from", .text(entry.author.source)),
                             ("action", .text(entry.action)), ("what", .text(entry.subject)),
                         ])
                     })

@@ -74,9 +74,9 @@ extension API {
 
 extension Target {
     /// Whether the decoded segment is this text.
-    fileprivate func says(_ place: Int, _ text: StaticString) -> Bool {
-        matches(place, text)
-            || decoded(place)?.elementsEqual(
+    fileprivate func says(_ index: Int, _ text: StaticString) -> Bool {
+        matches(index, text)
+            || decoded(index)?.elementsEqual(
                 UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)) ?? false
     }
 

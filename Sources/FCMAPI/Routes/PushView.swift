@@ -14,8 +14,8 @@ extension PushRequest {
             return ("project.push", "\(project.id) serve on\(origin.map { ", origin \($0)" } ?? "")")
         case .endService(let project): return ("project.push", "\(project.id) serve off")
         case .removeKey(let project, let isSandbox, let bundleID):
-            let place = PushView.environment(isSandbox)
-            return ("project.push", "\(project.id) apns, no key for \(bundleID) in \(place)")
+            let environment = PushView.environment(isSandbox)
+            return ("project.push", "\(project.id) apns, no key for \(bundleID) in \(environment)")
         case .setAPNs(let project, let wanted):
             let tries = wanted.triesOtherEnvironment.map { $0 ? ", tries" : ", does not try" }
             let other = tries.map { $0 + " the other environment" } ?? ""

@@ -89,7 +89,7 @@ extension RequestRouter {
         devices.reserveCapacity(tokens.count)
         api.decipher(tokens) { results in
             for result in results {
-                switch place(result, &project) {
+                switch classify(result, &project) {
                 case .success(let device):
                     devices.append(device)
                     errors.append(nil)
@@ -129,7 +129,7 @@ extension RequestRouter {
 
     /// Checks one token of a batch. For an operator the first registration of this cluster decides the
     /// project.
-    private func place(
+    private func classify(
         _ result: Result<Registration, RegistrationError>, _ project: inout Project?
     ) -> Result<Registration, Refusal> {
         read(result).flatMap { registration in
@@ -145,9 +145,9 @@ extension RequestRouter {
     }
 
     /// The registration in the path, and its project. A project's token must be of the same project.
-    private func device(_ place: Int) throws(APIError) -> (Registration, Project) {
+    private func device(_ index: Int) throws(APIError) -> (Registration, Project) {
         let principal = try iidPrincipal()
-        let text = try segment(place)
+        let text = try segment(index)
         let device = try registration(text, in: nil, field: "token")
         if case .project(let number) = principal, number != device.project { throw .permissionDenied }
         switch api.directory.owner(of: device) {

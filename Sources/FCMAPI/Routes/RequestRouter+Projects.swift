@@ -376,10 +376,10 @@ extension RequestRouter {
     private func pageToken() throws(APIError) -> PageToken? {
         guard let text = pageTokenText else { return nil }
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 2, let partition = UInt16(parts[0]), let place = UInt64(parts[1]),
+        guard parts.count == 2, let partition = UInt16(parts[0]), let cursor = UInt64(parts[1]),
             Int(partition) < min(api.settings.partitionCount, PartitionID.countMax)
         else { throw RequestRouter.badPage }
-        return PageToken(partition: PartitionID(partition), place: place)
+        return PageToken(partition: PartitionID(partition), cursor: cursor)
     }
 
     /// The name after which a page of subscriptions begins; empty for the first page.

@@ -2,13 +2,13 @@ import Glibc
 
 /// The source of a pump's requests, which also takes the answers.
 protocol RequestSource: AnyObject {
-    /// The next request of a place; nil where there is none.
+    /// The next request for a slot; nil where there is none.
     func next(_ index: Int) -> (head: RequestHead, body: [UInt8])?
     /// `body` is empty where the pump does not keep bodies.
     func answered(_ index: Int, status: Int, body: [UInt8])
 }
 
-/// A closed loop: each of connections × streams places has one request under way, and its next request begins
+/// A closed loop: each of connections × streams slots has one request under way, and its next request begins
 /// when the answer has come.
 final class RequestPump: StreamHandler {
     private let poller: Poller

@@ -47,6 +47,6 @@ private final class OneRequest: RequestSource {
         self.body = body
     }
 
-    func next(_ place: Int) -> (head: RequestHead, body: [UInt8])? { isOver ? nil : (head, body) }
-    func answered(_ place: Int, status: Int, body: [UInt8]) {}
+    func next(_ index: Int) -> (head: RequestHead, body: [UInt8])? { isOver ? nil : (head, body) }
+    func answered(_ index: Int, status: Int, body: [UInt8]) {}
 }

@@ -22,11 +22,11 @@ final class Subscriber: RequestSource {
     private(set) var requests = 0
     private(set) var firstError: String?
 
-    private init(_ target: Target, _ devices: Devices, batches: any IteratorProtocol<Batch>, places: Int) {
+    private init(_ target: Target, _ devices: Devices, batches: any IteratorProtocol<Batch>, slots: Int) {
         head = target.batchAddHead
         self.devices = devices
         self.batches = batches
-        sizes = Array(repeating: 0, count: places)
+        sizes = Array(repeating: 0, count: slots)
     }
 
     /// Runs to the end of the batches; the report's operations are acknowledged subscriptions.
@@ -35,7 +35,7 @@ final class Subscriber: RequestSource {
         connections: Int = 16, streams: Int = 8
     ) throws -> LoadReport {
         let subscriber = Subscriber(
-            target, devices, batches: batches.makeIterator(), places: connections * streams)
+            target, devices, batches: batches.makeIterator(), slots: connections * streams)
         let pump = try RequestPump(
             poller, to: target.address, connections: connections, streams: streams, keepsBodies: true,
             source: subscriber)

@@ -48,7 +48,7 @@ final class HTTP1Connection: LoadConnection {
         if !isSane { fail() }
     }
 
-    /// The place directly behind the blank line.
+    /// The offset directly behind the blank line.
     private static func end(of head: [UInt8]) -> Int? {
         guard head.count >= 4 else { return nil }
         for index in 3..<head.count

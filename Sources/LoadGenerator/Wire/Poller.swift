@@ -6,7 +6,7 @@ import Glibc
 public final class Poller {
     private let epoll: Int32
     private var connections: [LoadConnection?] = []
-    private var freePlaces: [Int] = []
+    private var freeSlots: [Int] = []
     private var touched: [LoadConnection] = []
     private var events = [epoll_event](repeating: epoll_event(), count: 512)
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
@@ -25,13 +25,13 @@ public final class Poller {
     }
 
     func add(_ connection: LoadConnection) {
-        let place = freePlaces.popLast() ?? connections.count
-        if place == connections.count {
+        let slot = freeSlots.popLast() ?? connections.count
+        if slot == connections.count {
             connections.append(connection)
         } else {
-            connections[place] = connection
+            connections[slot] = connection
         }
-        connection.index = place
+        connection.index = slot
         control(connection, EPOLL_CTL_ADD, writes: false)
         touch(connection)
     }
@@ -39,7 +39,7 @@ public final class Poller {
     func remove(_ connection: LoadConnection) {
         guard connection.index >= 0 else { return }
         connections[connection.index] = nil
-        freePlaces.append(connection.index)
+        freeSlots.append(connection.index)
         connection.index = -1
     }
 
@@ -68,12 +68,12 @@ public final class Poller {
         let count = epoll_wait(epoll, &events, Int32(events.count), milliseconds)
         now = MonotonicClock.now()
         guard count > 0 else { return }
-        for place in 0..<Int(count) {
-            let event = events[place]
+        for index in 0..<Int(count) {
+            let event = events[index]
             guard let connection = connections[Int(event.data.u64)] else { continue }
             if event.events & EPOLLOUT.rawValue != 0 { touch(connection) }
             if event.events & ~EPOLLOUT.rawValue != 0 { connection.read(into: buffer) }
-            if place & 15 == 15 { now = MonotonicClock.now() }
+            if index & 15 == 15 { now = MonotonicClock.now() }
         }
         now = MonotonicClock.now()
         flush()

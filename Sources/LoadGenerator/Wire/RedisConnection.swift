@@ -49,7 +49,7 @@ final class RedisConnection: LoadConnection {
         var reader = RedisReader(bytes)
         var taken = 0
         while let reply = reader.next() {
-            taken = reader.place
+            taken = reader.offset
             handler.replied(tag, payload: reply.payload, isError: reply.isError, on: self)
             guard isOpen else { return bytes.count }
         }
@@ -61,7 +61,7 @@ final class RedisConnection: LoadConnection {
 /// Reads replies from bytes.
 struct RedisReader {
     private let bytes: UnsafeRawBufferPointer
-    private(set) var place = 0
+    private(set) var offset = 0
     private(set) var isBroken = false
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
@@ -100,25 +100,25 @@ struct RedisReader {
 
     /// A line's first byte and the number behind it; 0 where there is no number.
     private mutating func line() -> (UInt8, Int)? {
-        guard let base = bytes.baseAddress, place < bytes.count,
-            let found = memchr(base + place, 10, bytes.count - place)
+        guard let base = bytes.baseAddress, offset < bytes.count,
+            let found = memchr(base + offset, 10, bytes.count - offset)
         else { return nil }
         let end = UnsafeRawPointer(found) - base
-        let kind = bytes[place]
+        let kind = bytes[offset]
         var number = 0
-        for byte in bytes[(place + 1)..<max(end, place + 1)] {
+        for byte in bytes[(offset + 1)..<max(end, offset + 1)] {
             guard (48...57).contains(byte), number < 1 << 40 else { break }
             number = number * 10 + Int(byte - 48)
         }
-        if end > place + 1, bytes[place + 1] == UInt8(ascii: "-") { number = -1 }
-        place = end + 1
+        if end > offset + 1, bytes[offset + 1] == UInt8(ascii: "-") { number = -1 }
+        offset = end + 1
         return (kind, number)
     }
 
     private mutating func string(_ count: Int) -> UnsafeRawBufferPointer? {
         guard count >= 0 else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-        guard bytes.count - place >= count + 2 else { return nil }
-        defer { place += count + 2 }
-        return UnsafeRawBufferPointer(rebasing: bytes[place..<(place + count)])
+        guard bytes.count - offset >= count + 2 else { return nil }
+        defer { offset += count + 2 }
+        return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
     }
 }

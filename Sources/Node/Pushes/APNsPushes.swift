@@ -19,8 +19,9 @@ struct APNsPushes {
         guard let address = APNsAddress(packed: job.transport.address) else { throw .unknownAddress }
         let found = senders.sender(job.project, isSandbox: address.isSandbox, bundleID: address.bundleID)
         guard let sender = found else {
-            let place = address.isSandbox ? "sandbox" : "production"
-            throw .noSettings("there is no key for \(address.bundleID) in \(place), or the service is off")
+            let environment = address.isSandbox ? "sandbox" : "production"
+            throw .noSettings(
+                "there is no key for \(address.bundleID) in \(environment), or the service is off")
         }
         let left = try PushTimeLeft(job, now: now)
         var content: APNsMessage

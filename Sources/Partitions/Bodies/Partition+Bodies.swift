@@ -42,10 +42,10 @@ extension Partition {
         guard let attachment = streams.attachment(index), case .reading = attachment.state else { return }
         var waiting = durableWaiting(index, after: attachment.written, turn.now)
         var gone: [Position] = []
-        for place in waiting.indices where waiting[place].body == nil {
-            let entry = waiting[place]
+        for offset in waiting.indices where waiting[offset].body == nil {
+            let entry = waiting[offset]
             if let events = bodies[entry.record], entry.ordinal < events.count {
-                waiting[place].body = events[Int(entry.ordinal)]
+                waiting[offset].body = events[Int(entry.ordinal)]
                 state.log.cache(events[Int(entry.ordinal)], at: entry.position)
             } else if records.contains(entry.record) {
                 gone.append(entry.position)

@@ -14,13 +14,13 @@ struct DeviceTable: ~Copyable {
     private(set) var counts: [UInt32: Int] = [:]
     private(set) var count = 0
 
-    /// The page of a device that is registered, and its place there.
+    /// The page of a device that is registered, and its slot there.
     @inline(__always)
-    func find(_ index: UInt32) -> (page: DevicePage, place: Int)? {
+    func find(_ index: UInt32) -> (page: DevicePage, slot: Int)? {
         let number = Int(index) / DeviceTable.pageSize
         guard number < pages.count, let page = pages[number] else { return nil }
-        let place = Int(index) % DeviceTable.pageSize
-        return page.projects[place] == 0 ? nil : (page, place)
+        let slot = Int(index) % DeviceTable.pageSize
+        return page.projects[slot] == 0 ? nil : (page, slot)
     }
 
     /// The project of a device; 0 where there is no such device.
@@ -36,12 +36,12 @@ struct DeviceTable: ~Copyable {
         while pages.count <= number { pages.append(nil) }
         let page = pages[number] ?? DevicePage()
         pages[number] = page
-        let place = Int(index) % DeviceTable.pageSize
-        precondition(page.projects[place] == 0, "an index is never used twice")
-        page.projects[place] = project.rawValue
-        page.nonces[place] = nonce
-        page.secrets[place] = secret
-        page.seen[place] = seen.rawValue
+        let slot = Int(index) % DeviceTable.pageSize
+        precondition(page.projects[slot] == 0, "an index is never used twice")
+        page.projects[slot] = project.rawValue
+        page.nonces[slot] = nonce
+        page.secrets[slot] = secret
+        page.seen[slot] = seen.rawValue
         page.used += 1
         next = max(next, index + 1)
         counts[project.rawValue, default: 0] += 1
@@ -52,10 +52,10 @@ struct DeviceTable: ~Copyable {
     mutating func remove(index: UInt32) {
         let number = Int(index) / DeviceTable.pageSize
         guard number < pages.count, let page = pages[number] else { return }
-        let place = Int(index) % DeviceTable.pageSize
-        let project = page.projects[place]
+        let slot = Int(index) % DeviceTable.pageSize
+        let project = page.projects[slot]
         guard project != 0 else { return }
-        page.clear(place)
+        page.clear(slot)
         page.used -= 1
         count -= 1
         if let left = counts[project] { counts[project] = left > 1 ? left - 1 : nil }
@@ -68,20 +68,20 @@ struct DeviceTable: ~Copyable {
     /// Registered devices, ascending from `start`; stops when `body` returns false.
     func forEach(from start: UInt32 = 0, _ body: (UInt32, DevicePage, Int) -> Bool) {
         var number = Int(start) / DeviceTable.pageSize
-        var place = Int(start) % DeviceTable.pageSize
+        var slot = Int(start) % DeviceTable.pageSize
         while number < pages.count {
             if let page = pages[number] {
-                while place < DeviceTable.pageSize {
-                    if page.projects[place] != 0,
-                        !body(UInt32(number * DeviceTable.pageSize + place), page, place)
+                while slot < DeviceTable.pageSize {
+                    if page.projects[slot] != 0,
+                        !body(UInt32(number * DeviceTable.pageSize + slot), page, slot)
                     {
                         return
                     }
-                    place += 1
+                    slot += 1
                 }
             }
             number += 1
-            place = 0
+            slot = 0
         }
     }
 }
@@ -116,7 +116,7 @@ final class DevicePage {
     }
 
     deinit {
-        for place in 0..<DeviceTable.pageSize { topics[place].destroy() }
+        for slot in 0..<DeviceTable.pageSize { topics[slot].destroy() }
         projects.deallocate()
         nonces.deallocate()
         secrets.deallocate()
@@ -126,13 +126,13 @@ final class DevicePage {
         collapsible.deallocate()
     }
 
-    func clear(_ place: Int) {
-        projects[place] = 0
-        nonces[place] = 0
-        secrets[place] = 0
-        topics[place].destroy()
-        seen[place] = 0
-        waiting[place] = 0
-        collapsible[place] = 0
+    func clear(_ slot: Int) {
+        projects[slot] = 0
+        nonces[slot] = 0
+        secrets[slot] = 0
+        topics[slot].destroy()
+        seen[slot] = 0
+        waiting[slot] = 0
+        collapsible[slot] = 0
     }
 }

@@ -16,21 +16,21 @@ struct DeviceTopics {
 
     var count: Int { isFlat ? Int(UInt16(truncatingIfNeeded: high)) : Int(high >> 56) }
 
-    subscript(place: Int) -> (topic: TopicNumber, since: Day) {
+    subscript(index: Int) -> (topic: TopicNumber, since: Day) {
         if isFlat {
-            let entry = base + place * DeviceTopics.stride
+            let entry = base + index * DeviceTopics.stride
             return (
                 TopicNumber(rawValue: entry.loadUnaligned(as: UInt32.self)),
                 Day(entry.loadUnaligned(fromByteOffset: 4, as: UInt16.self))
             )
         }
-        return place == 0
+        return index == 0
             ? (TopicNumber(rawValue: UInt32(truncatingIfNeeded: low)), Day(UInt16(truncatingIfNeeded: high)))
             : (TopicNumber(rawValue: UInt32(low >> 32)), Day(UInt16(truncatingIfNeeded: high >> 16)))
     }
 
-    func place(of topic: TopicNumber) -> Int? {
-        for place in 0..<count where self[place].topic == topic { return place }
+    func index(of topic: TopicNumber) -> Int? {
+        for index in 0..<count where self[index].topic == topic { return index }
         return nil
     }
 
@@ -52,16 +52,16 @@ struct DeviceTopics {
         high = (high & ~0xFFFF) | UInt64(UInt16(old + 1))
     }
 
-    mutating func remove(at place: Int) {
+    mutating func remove(at index: Int) {
         let last = count - 1
         let moved = self[last]
         if isFlat {
-            store(moved.topic, moved.since, at: place)
+            store(moved.topic, moved.since, at: index)
             high = (high & ~0xFFFF) | UInt64(UInt16(last))
             if last == 0 { destroy() }
             return
         }
-        let kept = place == 0 && last == 1 ? moved : self[0]
+        let kept = index == 0 && last == 1 ? moved : self[0]
         low = 0
         high = 0
         if last == 1 { append(kept.topic, since: kept.since) }
@@ -82,8 +82,8 @@ struct DeviceTopics {
     }
     private var capacity: Int { Int(UInt16(truncatingIfNeeded: high >> 16)) }
 
-    private func store(_ topic: TopicNumber, _ day: Day, at place: Int) {
-        let entry = base + place * DeviceTopics.stride
+    private func store(_ topic: TopicNumber, _ day: Day, at index: Int) {
+        let entry = base + index * DeviceTopics.stride
         entry.storeBytes(of: topic.rawValue, as: UInt32.self)
         entry.storeBytes(of: day.rawValue, toByteOffset: 4, as: UInt16.self)
     }
@@ -97,6 +97,6 @@ struct DeviceTopics {
         low = UInt64(UInt(bitPattern: block))
         let capacity = UInt64(min(bytes / DeviceTopics.stride, Int(UInt16.max)))
         high = DeviceTopics.flatKind << 56 | capacity << 16 | UInt64(old.count)
-        for (place, entry) in old.enumerated() { store(entry.topic, entry.since, at: place) }
+        for (index, entry) in old.enumerated() { store(entry.topic, entry.since, at: index) }
     }
 }

@@ -24,10 +24,10 @@ extension DeliveryLog {
             let positions = expiring[due]?.positions ?? []
             expiring[due] = nil
             for position in positions {
-                guard let (block, place) = find(position),
-                    block.entries[place].ends.next.milliseconds / 60_000 == due
+                guard let (block, slot) = find(position),
+                    block.entries[slot].ends.next.milliseconds / 60_000 == due
                 else { continue }
-                end(place, of: block, before: minute, addresses, telling: departure)
+                end(slot, of: block, before: minute, addresses, telling: departure)
             }
         }
         earliest = expiring.keys.min()
@@ -35,10 +35,10 @@ extension DeliveryLog {
 
     /// Takes the targets out of an entry that is filed nowhere, and files the rest.
     private mutating func end(
-        _ place: Int, of block: LogBlock, before minute: Int64, _ addresses: AddressTable,
+        _ slot: Int, of block: LogBlock, before minute: Int64, _ addresses: AddressTable,
         telling departure: Departure
     ) {
-        let entry = block.entries[place]
+        let entry = block.entries[slot]
         func lasts(_ end: WallTime) -> Bool { end.milliseconds / 60_000 >= minute }
         var leaving = entry.targets
         if lasts(entry.ends.stream) {
@@ -47,22 +47,22 @@ extension DeliveryLog {
             let kinds = Transport.Kinds(Transport.Kind.allCases.filter { lasts(entry.ends[$0]) })
             if !kinds.isEmpty { leaving = leaving.subtracting(addresses.targets(entry.targets, kinds)) }
         }
-        if !leaving.isEmpty { take(leaving, outOf: block, at: place, departure) }
-        guard !block.entries[place].targets.isEmpty, let next = entry.ends.nextEnd(from: minute) else {
+        if !leaving.isEmpty { take(leaving, outOf: block, at: slot, departure) }
+        guard !block.entries[slot].targets.isEmpty, let next = entry.ends.nextEnd(from: minute) else {
             return
         }
-        block.entries[place].ends = entry.ends.lookedAt(next)
+        block.entries[slot].ends = entry.ends.lookedAt(next)
         file(entry.position, under: next)
     }
 
     /// The device has lost an address, so its messages may be over sooner: the log looks at them again.
     mutating func lookAgain(at index: UInt32) {
-        visit(DeviceSet(index), upTo: last) { log, block, place in
-            let entry = block.entries[place]
+        visit(DeviceSet(index), upTo: last) { log, block, slot in
+            let entry = block.entries[slot]
             guard case .several(let ends) = entry.ends, entry.targets.contains(index) else { return true }
             let first = EntryEnds.first(ends, at: entry.position)
             guard first < ends.next else { return true }
-            block.entries[place].ends = entry.ends.lookedAt(first)
+            block.entries[slot].ends = entry.ends.lookedAt(first)
             log.forgetExpiry(of: entry)
             log.file(entry.position, under: first)
             return true
@@ -71,9 +71,9 @@ extension DeliveryLog {
 
     /// Whether the entry is there.
     mutating func setEnds(_ ends: EntryEnds, at position: Position) -> Bool {
-        guard let (block, place) = find(position) else { return false }
-        let former = block.entries[place]
-        block.entries[place].ends = ends
+        guard let (block, slot) = find(position) else { return false }
+        let former = block.entries[slot]
+        block.entries[slot].ends = ends
         forgetExpiry(of: former)
         file(position, under: ends.next)
         return true
@@ -104,8 +104,8 @@ extension DeliveryLog {
         var former = Position.zero
         held.positions = held.positions.sorted().filter { position in
             defer { former = position }
-            guard position > former, let (block, place) = find(position) else { return false }
-            return block.entries[place].ends.next.milliseconds / 60_000 == minute
+            guard position > former, let (block, slot) = find(position) else { return false }
+            return block.entries[slot].ends.next.milliseconds / 60_000 == minute
         }
         expiring[minute] = held
     }

@@ -82,27 +82,27 @@ struct DeliveryLog: ~Copyable {
 
     /// Takes `devices` out of every entry up to `limit`.
     mutating func drop(_ devices: DeviceSet, upTo limit: Position, _ departure: Departure) {
-        visit(devices, upTo: limit) { log, block, place in
-            let leaving = block.entries[place].targets.intersection(devices)
-            if !leaving.isEmpty { log.take(leaving, outOf: block, at: place, departure) }
+        visit(devices, upTo: limit) { log, block, slot in
+            let leaving = block.entries[slot].targets.intersection(devices)
+            if !leaving.isEmpty { log.take(leaving, outOf: block, at: slot, departure) }
             return true
         }
     }
 
     /// Frees the entry at `position`. Returns the devices that waited for it.
     mutating func drop(at position: Position, _ departure: Departure) -> DeviceSet {
-        guard let (block, place) = find(position) else { return DeviceSet() }
-        let targets = block.entries[place].targets
-        take(targets, outOf: block, at: place, departure)
+        guard let (block, slot) = find(position) else { return DeviceSet() }
+        let targets = block.entries[slot].targets
+        take(targets, outOf: block, at: slot, departure)
         if hasEmptied { prune() }
         return targets
     }
 
     /// Takes `devices` out of the entry at `position`.
     mutating func drop(_ devices: DeviceSet, at position: Position, _ departure: Departure) {
-        guard let (block, place) = find(position) else { return }
-        let leaving = block.entries[place].targets.intersection(devices)
-        if !leaving.isEmpty { take(leaving, outOf: block, at: place, departure) }
+        guard let (block, slot) = find(position) else { return }
+        let leaving = block.entries[slot].targets.intersection(devices)
+        if !leaving.isEmpty { take(leaving, outOf: block, at: slot, departure) }
         if hasEmptied { prune() }
     }
 
@@ -113,11 +113,11 @@ struct DeliveryLog: ~Copyable {
     ) -> [UInt32: Position] {
         var taken: [UInt32: (count: Int, last: Position)] = [:]
         var rest = devices
-        visit(devices, upTo: limit) { log, block, place in
-            let (position, isPlain) = (block.entries[place].position, block.entries[place].key == 0)
-            let leaving = block.entries[place].targets.intersection(rest)
+        visit(devices, upTo: limit) { log, block, slot in
+            let (position, isPlain) = (block.entries[slot].position, block.entries[slot].key == 0)
+            let leaving = block.entries[slot].targets.intersection(rest)
             guard !leaving.isEmpty else { return true }
-            log.take(leaving, outOf: block, at: place, departure)
+            log.take(leaving, outOf: block, at: slot, departure)
             var done: [UInt32] = []
             leaving.forEach { index in
                 let count = (taken[index]?.count ?? 0) + (isPlain ? 1 : 0)
@@ -133,20 +133,20 @@ struct DeliveryLog: ~Copyable {
     /// Takes `devices` out of the older entries that carry this key.
     mutating func collapse(_ key: UInt32, for devices: DeviceSet, _ departure: Departure) {
         for position in keys.entries(of: key, sharing: devices) {
-            guard let (block, place) = find(position) else { continue }
-            let leaving = block.entries[place].targets.intersection(devices)
-            if !leaving.isEmpty { take(leaving, outOf: block, at: place, departure) }
+            guard let (block, slot) = find(position) else { continue }
+            let leaving = block.entries[slot].targets.intersection(devices)
+            if !leaving.isEmpty { take(leaving, outOf: block, at: slot, departure) }
         }
     }
 
     /// Takes a device out of its oldest entry with a collapse key.
     mutating func evictOldestCollapsible(_ index: UInt32, _ departure: Departure) {
         let device = DeviceSet(index)
-        visit(device, upTo: last) { log, block, place in
-            guard block.entries[place].key != 0, block.entries[place].targets.contains(index) else {
+        visit(device, upTo: last) { log, block, slot in
+            guard block.entries[slot].key != 0, block.entries[slot].targets.contains(index) else {
                 return true
             }
-            log.take(device, outOf: block, at: place, departure)
+            log.take(device, outOf: block, at: slot, departure)
             return false
         }
     }
@@ -172,8 +172,8 @@ struct DeliveryLog: ~Copyable {
 
     /// Whether the device waits for the message at `position`.
     func isWaiting(_ index: UInt32, at position: Position) -> Bool {
-        guard let (block, place) = find(position) else { return false }
-        return block.entries[place].targets.contains(index)
+        guard let (block, slot) = find(position) else { return false }
+        return block.entries[slot].targets.contains(index)
     }
 
     /// Whether the device waits for a message up to `limit`.
@@ -195,11 +195,11 @@ struct DeliveryLog: ~Copyable {
     ) -> [LogEntry] {
         var found = waiting(for: index, after: after, limit: limit, where: isWanted)
         guard !shadows.isEmpty else { return found }
-        for place in shadows.indices
-        where shadows[place].entry.position > after && shadows[place].devices.contains(index)
-            && isWanted(shadows[place].entry)
+        for slot in shadows.indices
+        where shadows[slot].entry.position > after && shadows[slot].devices.contains(index)
+            && isWanted(shadows[slot].entry)
         {
-            found.append(shadows[place].entry)
+            found.append(shadows[slot].entry)
         }
         found.sort { $0.position < $1.position }
         return found.count > limit ? Array(found.prefix(limit)) : found
@@ -246,10 +246,10 @@ struct DeliveryLog: ~Copyable {
         scan: for span in spans where span.union.mayShare(with: devices) {
             for block in span.blocks where block.union.mayShare(with: devices) {
                 if block.first > limit { break scan }
-                for place in block.entries.indices {
-                    if block.entries[place].position > limit { break scan }
-                    if block.entries[place].targets.isEmpty { continue }
-                    if !body(&self, block, place) { break scan }
+                for slot in block.entries.indices {
+                    if block.entries[slot].position > limit { break scan }
+                    if block.entries[slot].targets.isEmpty { continue }
+                    if !body(&self, block, slot) { break scan }
                 }
             }
         }
@@ -257,28 +257,28 @@ struct DeliveryLog: ~Copyable {
     }
 
     mutating func take(
-        _ leaving: DeviceSet, outOf block: LogBlock, at place: Int, _ departure: Departure
+        _ leaving: DeviceSet, outOf block: LogBlock, at slot: Int, _ departure: Departure
     ) {
         if let caster {
-            shadows.append(Shadow(entry: block.entries[place], devices: leaving, by: caster))
+            shadows.append(Shadow(entry: block.entries[slot], devices: leaving, by: caster))
         }
-        let key = block.entries[place].key
+        let key = block.entries[slot].key
         leaving.forEach { departure($0, key != 0) }
         if case .one(let only) = leaving.storage {
-            block.entries[place].targets.remove(only)
+            block.entries[slot].targets.remove(only)
         } else {
-            block.entries[place].targets = block.entries[place].targets.subtracting(leaving)
+            block.entries[slot].targets = block.entries[slot].targets.subtracting(leaving)
         }
-        if key != 0 { keys.remove(key, leaving, at: block.entries[place].position) }
-        if block.entries[place].targets.isEmpty { free(block, place) }
+        if key != 0 { keys.remove(key, leaving, at: block.entries[slot].position) }
+        if block.entries[slot].targets.isEmpty { free(block, slot) }
     }
 
-    private mutating func free(_ block: LogBlock, _ place: Int) {
-        let entry = block.entries[place]
+    private mutating func free(_ block: LogBlock, _ slot: Int) {
+        let entry = block.entries[slot]
         forgetExpiry(of: entry)
         if let body = entry.body {
             cachedBytes -= body.count
-            block.entries[place].body = nil
+            block.entries[slot].body = nil
         }
         if entry.key != 0 { keys.free(entry.key, at: entry.position) }
         block.occupied -= 1
@@ -313,17 +313,17 @@ struct DeliveryLog: ~Copyable {
         guard low < spans.count else { return nil }
         let blocks = spans[low].blocks
         guard let block = blocks.first(where: { $0.last >= position }) else { return nil }
-        guard let place = block.entries.firstIndex(where: { $0.position == position }) else { return nil }
-        return block.entries[place].targets.isEmpty ? nil : (block, place)
+        guard let slot = block.entries.firstIndex(where: { $0.position == position }) else { return nil }
+        return block.entries[slot].targets.isEmpty ? nil : (block, slot)
     }
 
     /// Forgets the oldest cached bodies until half of the bound is left.
     private mutating func sweepCache() {
         for span in spans where span.last > cacheSweep {
             for block in span.blocks where block.last > cacheSweep {
-                for place in block.entries.indices where block.entries[place].body != nil {
-                    cachedBytes -= block.entries[place].body?.count ?? 0
-                    block.entries[place].body = nil
+                for slot in block.entries.indices where block.entries[slot].body != nil {
+                    cachedBytes -= block.entries[slot].body?.count ?? 0
+                    block.entries[slot].body = nil
                 }
                 cacheSweep = block.last
                 if cachedBytes <= bodyCacheBytesMax / 2 { return }
@@ -333,8 +333,8 @@ struct DeliveryLog: ~Copyable {
 
     /// Caches a body that was read from the journal, if a device still waits for its message.
     mutating func cache(_ body: [UInt8], at position: Position) {
-        guard let (block, place) = find(position), block.entries[place].body == nil else { return }
-        block.entries[place].body = body
+        guard let (block, slot) = find(position), block.entries[slot].body == nil else { return }
+        block.entries[slot].body = body
         cachedBytes += body.count
         // The next sweep must begin with this block.
         cacheSweep = min(cacheSweep, Position(block.first.rawValue - min(block.first.rawValue, 1)))

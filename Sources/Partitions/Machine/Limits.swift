@@ -95,7 +95,7 @@ public struct PartitionOptions: Sendable {
     /// one event.
     public var pushesAtOnce = 64
     public var pushLooksAtOnce = 1024
-    /// Attempts of now or never that wait for a place, and bytes of the messages that they are for.
+    /// Attempts of now or never that wait for a slot, and bytes of the messages that they are for.
     public var momentaryMax = 1 << 16
     public var momentaryBytesMax = 4 << 20
     /// Devices that an event looks at for a listing; the gateway asks for more.

@@ -134,11 +134,11 @@ public struct DeviceState: Sendable {
 }
 
 extension DeviceState {
-    init(of index: UInt32, on page: DevicePage, at place: Int) {
+    init(of index: UInt32, on page: DevicePage, at slot: Int) {
         self.init(
-            index: DeviceIndex(index), nonce: page.nonces[place], lastSeen: Day(page.seen[place]),
-            topicCount: page.topics[place].count,
-            waitingCount: Int(page.waiting[place]) + Int(page.collapsible[place]))
+            index: DeviceIndex(index), nonce: page.nonces[slot], lastSeen: Day(page.seen[slot]),
+            topicCount: page.topics[slot].count,
+            waitingCount: Int(page.waiting[slot]) + Int(page.collapsible[slot]))
     }
 }
 
@@ -200,14 +200,14 @@ public struct OutboxAcknowledgement: Sendable {
 public struct ConditionQuestion: Hashable, Sendable {
     var asker: PartitionID
     var ticket: ConditionTicket
-    var place: Int
+    var topicIndex: Int
     var project: ProjectNumber
     var topic: TopicName
 }
 
 public struct ConditionAnswer: Sendable {
     var ticket: ConditionTicket
-    var place: Int
+    var topicIndex: Int
     var members: [PartitionTargets]
 }
 

@@ -94,8 +94,8 @@ extension Partition {
         let oldest = today.rawValue - options.deviceDaysMax
         var unseen: [UInt32] = []
         let limit = sweep.left
-        state.devices.forEach(from: start) { index, page, place in
-            if page.seen[place] < oldest, streams.attachment(index) == nil { unseen.append(index) }
+        state.devices.forEach(from: start) { index, page, slot in
+            if page.seen[slot] < oldest, streams.attachment(index) == nil { unseen.append(index) }
             return unseen.count < limit
         }
         for index in unseen {
@@ -112,16 +112,16 @@ extension Partition {
     /// All listening devices are seen today.
     private func seeListeners(_ today: Day) {
         let listening = streams.devices { _ in true }.filter { index in
-            guard let (page, place) = state.devices.find(index) else { return false }
-            return page.seen[place] < today.rawValue
+            guard let (page, slot) = state.devices.find(index) else { return false }
+            return page.seen[slot] < today.rawValue
         }
         if !listening.isEmpty { propose(.seen(day: today, devices: DeviceSet(sorted: listening))) }
     }
 
     /// The device is seen: its stream comes, or goes after it has listened for long.
     func see(_ index: UInt32, _ now: Instant) {
-        guard let (page, place) = state.devices.find(index) else { return }
+        guard let (page, slot) = state.devices.find(index) else { return }
         let today = today(now)
-        if page.seen[place] < today.rawValue { propose(.seen(day: today, devices: DeviceSet(index))) }
+        if page.seen[slot] < today.rawValue { propose(.seen(day: today, devices: DeviceSet(index))) }
     }
 }

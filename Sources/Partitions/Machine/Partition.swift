@@ -364,7 +364,8 @@ public final class Partition {
             turn.effects.append(.reply(id, Proven(answer.reply, restingOn: .zero, by: proof)))
         case .question(let question):
             guard case .memberSets(let members) = answer.reply else { return }
-            let told = ConditionAnswer(ticket: question.ticket, place: question.place, members: members)
+            let told = ConditionAnswer(
+                ticket: question.ticket, topicIndex: question.topicIndex, members: members)
             turn.effects.append(.tell(question.asker, Proven(told, restingOn: .zero, by: proof)))
         case .beginning: break
         case .end(let stream, let device):

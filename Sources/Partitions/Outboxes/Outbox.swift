@@ -7,7 +7,7 @@ import Model
 struct Outbox {
     /// Oldest first, unacknowledged from `head` on. Numbers must rise; each entry names the entry before.
     private(set) var entries: [OutboxEntry] = []
-    /// Entries before this place are acknowledged. The array drops them now and then.
+    /// Entries before this index are acknowledged. The array drops them now and then.
     private var head = 0
     /// The number of the newest entry ever made; 0 for none.
     private(set) var last: Sequence = .zero
@@ -123,7 +123,7 @@ struct DeduplicationWindow: Hashable, Sendable {
     mutating func insert(_ number: UInt64) {
         if number > highest {
             if number - highest >= DeduplicationWindow.width {
-                for place in bits.indices { bits[place] = 0 }
+                for index in bits.indices { bits[index] = 0 }
             } else {
                 for skipped in highest + 1..<number { clear(skipped) }
             }

@@ -245,14 +245,14 @@ extension Partition {
         var burst = Burst(companions: count)
         for item in entry.items {
             guard case .message(let project, let message, let targets) = item else { continue }
-            let decision = place(message, of: project, to: targets, in: &burst, after: last, at: now)
+            let decision = decideDelivery(message, of: project, to: targets, in: &burst, after: last, at: now)
             last = decision.position
             decisions.append(decision)
         }
         return decisions
     }
 
-    /// The messages of one entry. All are placed before any of them is folded.
+    /// The messages of one entry. All are decided before any of them is folded.
     struct Burst {
         /// How many messages there are. Each may be for the same device.
         var companions: UInt16
@@ -260,7 +260,7 @@ extension Partition {
         var changes: [UInt32: Int] = [:]
     }
 
-    func place(
+    func decideDelivery(
         _ message: Envelope, of project: ProjectNumber, to targets: DeviceSet, in burst: inout Burst,
         after last: Position, at now: Instant
     ) -> DeliveryDecision {
@@ -339,8 +339,8 @@ extension Partition {
         var passed: [UInt32] = []
         var passedUpTo = Position(.max)
         targets.forEach { index in
-            guard let (page, place) = state.devices.find(index) else { return }
-            let waiting = page.waiting[place]
+            guard let (page, slot) = state.devices.find(index) else { return }
+            let waiting = page.waiting[slot]
             let change = burst.changes[index] ?? 0
             guard waiting >= near else { return }
             guard mayListen(index, waiting: Int(waiting) + change, isFresh: isFresh) else {

@@ -53,8 +53,8 @@ extension PartitionState {
         at home: PartitionID, _ body: (TopicNumber, _ hash: UInt64, _ index: UInt32) -> Void
     ) {
         var hashes: [UInt32: UInt64?] = [:]
-        devices.forEach { index, page, place in
-            let list = page.topics[place]
+        devices.forEach { index, page, slot in
+            let list = page.topics[slot]
             for at in 0..<list.count {
                 let number = list[at].topic
                 let hash: UInt64?
@@ -89,13 +89,13 @@ extension PartitionState {
 
     func pairSlice(_ home: PartitionID, _ number: UInt32, of count: UInt32) -> PairSlice {
         var slice = PairSlice(number: number, count: count, topics: [])
-        var places: [UInt32: Int] = [:]
+        var positions: [UInt32: Int] = [:]
         forEachTopic(at: home) { topic, hash, index in
             guard slice.covers(hash) else { return }
-            if let place = places[topic.rawValue] {
-                slice.topics[place].indices.append(index)
+            if let position = positions[topic.rawValue] {
+                slice.topics[position].indices.append(index)
             } else {
-                places[topic.rawValue] = slice.topics.count
+                positions[topic.rawValue] = slice.topics.count
                 slice.topics.append(
                     PairSlice.Members(
                         project: names.project(of: topic), topic: names.name(topic), indices: [index]))

@@ -44,7 +44,7 @@ struct MomentaryPushes {
         bytes += message.event.count
     }
 
-    /// The next attempt. The caller says first whether there is a place for it.
+    /// The next attempt. The caller says first whether there is a slot for it.
     mutating func next(_ now: MonotonicTime) -> (message: Message, index: UInt32)? {
         while head < batches.count {
             let batch = batches[head]

@@ -26,7 +26,7 @@ extension Partition {
         if case .live = streams.attachment(index)?.state { true } else { false }
     }
 
-    /// Attempts have at most half of the places, so that messages that wait go on.
+    /// Attempts have at most half of the slots, so that messages that wait go on.
     var mayAttempt: Bool {
         pushes.momentary.waiting > 0 && pushes.underWay < options.pushesAtOnce
             && pushes.momentary.sendings.count < max(1, options.pushesAtOnce / 2)
@@ -45,10 +45,10 @@ extension Partition {
     private func attempt(_ message: MomentaryPushes.Message, for index: UInt32, _ turn: inout Turn) {
         // A service that is left alone takes nothing now.
         guard let stored = pushAddress(index), message.kinds.contains(stored.transport.kind),
-            stored.generation <= pipeline.durable.rawValue, let (page, place) = state.devices.find(index)
+            stored.generation <= pipeline.durable.rawValue, let (page, slot) = state.devices.find(index)
         else { return }
         let transport = target(of: index, stored)
-        let origin = PushOrigin(ProjectNumber(page.projects[place]), transport)
+        let origin = PushOrigin(ProjectNumber(page.projects[slot]), transport)
         guard pushes.closed[origin] == nil else { return }
         // The device's stream was faster, or the message was replaced.
         if message.kept.contains(index), !state.log.isWaiting(index, at: message.position) { return }
@@ -57,7 +57,7 @@ extension Partition {
             index: index, position: message.position, origin: origin, generation: stored.generation,
             message: MessageID(ofEvent: message.event))
         var job = PushJob(
-            number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
+            number: lastToken, project: ProjectNumber(page.projects[slot]), device: DeviceIndex(index),
             transport: transport, registered: stored.registered, generation: stored.generation,
             event: message.event, expires: message.sent, tries: 0)
         job.isMomentary = true

@@ -15,8 +15,8 @@ extension Partition {
     }
 
     private func otherEnvironment(of transport: Transport, _ index: UInt32) -> Transport? {
-        guard let pushServices, let (page, place) = state.devices.find(index) else { return nil }
-        return pushServices[ProjectNumber(page.projects[place])]?.otherEnvironment(of: transport)
+        guard let pushServices, let (page, slot) = state.devices.find(index) else { return nil }
+        return pushServices[ProjectNumber(page.projects[slot])]?.otherEnvironment(of: transport)
     }
 
     /// Whether the device's messages go to the other environment now that this one does not know the token.

@@ -18,8 +18,8 @@ extension Partition {
     /// Whether the device's project has a service for the address, as far as the partition knows.
     func mayServe(_ transport: Transport, of index: UInt32) -> Bool {
         guard let pushServices else { return true }
-        guard let (page, place) = state.devices.find(index) else { return false }
-        return pushServices[ProjectNumber(page.projects[place])]?.serves(transport) ?? false
+        guard let (page, slot) = state.devices.find(index) else { return false }
+        return pushServices[ProjectNumber(page.projects[slot])]?.serves(transport) ?? false
     }
 
     /// At the beginning: all devices with an address for which something waits.
@@ -89,8 +89,8 @@ extension Partition {
         if let wait = grace(of: entry, for: index, turn.now) {
             return pushes.wait(index, until: turn.now.monotonic.advanced(by: wait))
         }
-        guard let (page, place) = state.devices.find(index) else { return pushes.forget(index) }
-        let origin = PushOrigin(ProjectNumber(page.projects[place]), target(of: index, stored))
+        guard let (page, slot) = state.devices.find(index) else { return pushes.forget(index) }
+        let origin = PushOrigin(ProjectNumber(page.projects[slot]), target(of: index, stored))
         guard pushes.mayPass(index, to: origin),
             pushes.mayTake(index, to: origin, of: options.pushesAtOnce, now: turn.now.monotonic)
         else { return }
@@ -103,16 +103,16 @@ extension Partition {
     private func push(_ entry: LogEntry, body: [UInt8], to index: UInt32, _ turn: inout Turn) {
         // An address that is not durable yet is wanted again with its record.
         guard let stored = pushAddress(index), stored.generation <= pipeline.durable.rawValue,
-            let (page, place) = state.devices.find(index)
+            let (page, slot) = state.devices.find(index)
         else { return pushes.forget(index) }
         lastToken += 1
         let transport = target(of: index, stored)
         let sending = PushTable.Sending(
             index: index, position: entry.position,
-            origin: PushOrigin(ProjectNumber(page.projects[place]), transport),
+            origin: PushOrigin(ProjectNumber(page.projects[slot]), transport),
             generation: stored.generation, message: MessageID(ofEvent: body))
         let job = PushJob(
-            number: lastToken, project: ProjectNumber(page.projects[place]), device: DeviceIndex(index),
+            number: lastToken, project: ProjectNumber(page.projects[slot]), device: DeviceIndex(index),
             transport: transport, registered: stored.registered, generation: stored.generation, event: body,
             expires: entry.ends[stored.transport.kind],
             tries: pushes.tries(index, at: entry.position))

@@ -16,9 +16,9 @@ extension Partition {
     /// device.
     func isKeyRefused(for index: UInt32, _ now: Instant) -> Bool {
         guard !refusedKeys.isEmpty, !mayBeListening(index, now), let stored = state.transports[index],
-            let (page, place) = state.devices.find(index)
+            let (page, slot) = state.devices.find(index)
         else { return false }
-        let project = ProjectNumber(page.projects[place])
+        let project = ProjectNumber(page.projects[slot])
         let served = stored.filter { !$0.isGone && mayServe($0.transport, of: index) }
         return !served.isEmpty
             && served.allSatisfy { one in

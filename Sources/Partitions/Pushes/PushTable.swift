@@ -49,7 +49,7 @@ struct PushTable {
     var later: [UInt64: [UInt32]] = [:]
     var earliest: UInt64?
     var sendings: [UInt64: Sending] = [:]
-    var places = PushPlaces()
+    var slots = PushSlots()
     var readingCount = 0
     var closed: [PushOrigin: ClosedOrigin] = [:]
     var momentary = MomentaryPushes()
@@ -161,21 +161,21 @@ struct PushTable {
         if closed[origin]?.isEmpty ?? true { closed[origin] = nil }
     }
 
-    /// Parks the device for a moment where its service or its project has enough places.
+    /// Parks the device for a moment where its service or its project has enough slots.
     mutating func mayTake(
-        _ index: UInt32, to origin: PushOrigin, of places: Int, now: MonotonicTime
+        _ index: UInt32, to origin: PushOrigin, of slots: Int, now: MonotonicTime
     ) -> Bool {
-        let room = self.places.room(for: origin, of: places)
+        let room = self.slots.room(for: origin, of: slots)
         if case .free = room { return true }
-        if case .projectFull = room { self.places.turnAway(origin) }
+        if case .projectFull = room { self.slots.turnAway(origin) }
         close(origin, until: now.advanced(by: PushTable.tick), parking: index)
         return false
     }
 
-    /// A message of the project is answered: another service of the project, for which there was no place,
+    /// A message of the project is answered: another service of the project, for which there was no slot,
     /// comes before the devices of the service that answered.
     private mutating func letIn(_ project: ProjectNumber) {
-        while let origin = places.next(of: project) {
+        while let origin = slots.next(of: project) {
             guard closed[origin] != nil else { continue }
             return release(origin, 1)
         }
@@ -242,14 +242,14 @@ struct PushTable {
     mutating func setSending(_ sending: Sending, number: UInt64) {
         set(.sending(number: number), sending.index)
         sendings[number] = sending
-        places.add(sending.origin)
+        slots.add(sending.origin)
     }
 
     /// The sender has answered. The device goes to the end of the queue, unless the caller lets it wait.
     /// `nil` where the number is not of a message that is at the sender.
     mutating func ended(_ number: UInt64) -> Sending? {
         guard let sending = sendings.removeValue(forKey: number) else { return nil }
-        places.remove(sending.origin)
+        slots.remove(sending.origin)
         letIn(sending.origin.project)
         requeue(sending.index)
         return sending
@@ -304,12 +304,12 @@ struct PushTable {
             case .reading: break
             }
         }
-        if Dictionary(sendings.values.map { ($0.origin, 1) }, uniquingKeysWith: +) != places.byOrigin {
-            return "the places of a service are counted wrong"
+        if Dictionary(sendings.values.map { ($0.origin, 1) }, uniquingKeysWith: +) != slots.byOrigin {
+            return "the slots of a service are counted wrong"
         }
-        if Dictionary(sendings.values.map { ($0.origin.project, 1) }, uniquingKeysWith: +) != places.byProject
+        if Dictionary(sendings.values.map { ($0.origin.project, 1) }, uniquingKeysWith: +) != slots.byProject
         {
-            return "the places of a project are counted wrong"
+            return "the slots of a project are counted wrong"
         }
         if closed.values.contains(where: \.isEmpty) { return "a service is closed to nobody" }
         for (number, sending) in sendings {

@@ -184,9 +184,9 @@ extension ByteReader {
         var indices: [UInt32] = []
         indices.reserveCapacity(count)
         var last: UInt64 = 0
-        for place in 0..<count {
+        for number in 0..<count {
             let step = try varint()
-            guard place == 0 || step > 0, step < UInt64(DeviceIndex.limit),
+            guard number == 0 || step > 0, step < UInt64(DeviceIndex.limit),
                 last + step < UInt64(DeviceIndex.limit)
             else { throw fail("device indices out of order or range") }
             last += step

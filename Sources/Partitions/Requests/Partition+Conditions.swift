@@ -1,6 +1,6 @@
 import Model
 
-/// What a condition still waits for: the members of its topics, place by place.
+/// What a condition still waits for: the members of its topics, by the topics' indices.
 struct Resolution {
     var members: [[PartitionTargets]?]
     var askedAt: MonotonicTime
@@ -23,9 +23,9 @@ extension Partition {
 
     private func ask(_ ticket: ConditionTicket, by proof: Proof, _ turn: inout Turn) {
         guard let pending = state.conditions[ticket], let resolution = resolutions[ticket] else { return }
-        for (place, topic) in pending.condition.topics.enumerated() where resolution.members[place] == nil {
+        for (index, topic) in pending.condition.topics.enumerated() where resolution.members[index] == nil {
             let question = ConditionQuestion(
-                asker: id, ticket: ticket, place: place, project: pending.project, topic: topic)
+                asker: id, ticket: ticket, topicIndex: index, project: pending.project, topic: topic)
             let home = state.home(of: topic, in: pending.project)
             turn.effects.append(.ask(of: home, Proven(question, restingOn: ticket.record, by: proof)))
         }
@@ -39,12 +39,12 @@ extension Partition {
     }
 
     func onTold(_ told: ConditionAnswer) {
-        guard var resolution = resolutions[told.ticket], told.place < resolution.members.count,
+        guard var resolution = resolutions[told.ticket], told.topicIndex < resolution.members.count,
             let pending = state.conditions[told.ticket]
         else { return }
         // The journal is behind, so the answer is dropped; `retryResolutions` asks for it again.
         guard !isOverloaded else { return }
-        resolution.members[told.place] = told.members
+        resolution.members[told.topicIndex] = told.members
         resolutions[told.ticket] = resolution
         let members = resolution.members.compactMap { $0 }
         guard members.count == resolution.members.count else { return }
@@ -82,9 +82,9 @@ extension Partition {
     /// device in none of its topics, so only the devices of its topics are looked at.
     func combine(_ condition: Condition, _ members: [[PartitionTargets]]) -> [PartitionTargets] {
         var parts: [PartitionID: [DeviceSet]] = [:]
-        for (place, list) in members.enumerated() {
+        for (index, list) in members.enumerated() {
             for part in list {
-                parts[part.partition, default: Array(repeating: DeviceSet(), count: members.count)][place] =
+                parts[part.partition, default: Array(repeating: DeviceSet(), count: members.count)][index] =
                     part.devices
             }
         }
@@ -102,7 +102,7 @@ extension Partition {
         _ node: Condition.Node, _ sets: [DeviceSet], within universe: DeviceSet
     ) -> DeviceSet {
         switch node {
-        case .topic(let place): sets[place]
+        case .topic(let index): sets[index]
         case .not(let inner): universe.subtracting(evaluate(inner, sets, within: universe))
         case .and(let left, let right):
             evaluate(left, sets, within: universe).intersection(evaluate(right, sets, within: universe))

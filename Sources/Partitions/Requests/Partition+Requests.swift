@@ -93,11 +93,11 @@ extension Partition {
     /// told before a wrong credential.
     func examine(
         _ registration: Registration, _ authority: Authority
-    ) -> (refusal: PartitionRefusal?, page: DevicePage?, place: Int) {
-        guard let (page, place) = state.devices.find(registration.index.rawValue),
-            page.projects[place] == registration.project.rawValue, page.nonces[place] == registration.nonce
+    ) -> (refusal: PartitionRefusal?, page: DevicePage?, slot: Int) {
+        guard let (page, slot) = state.devices.find(registration.index.rawValue),
+            page.projects[slot] == registration.project.rawValue, page.nonces[slot] == registration.nonce
         else { return (.unregistered, nil, 0) }
-        let secret = page.secrets[place]
+        let secret = page.secrets[slot]
         if let suffix = registration.suffix {
             guard let expected = proofs.tokenProof(secret: secret, key: registration.key),
                 expected.matches(suffix)
@@ -108,7 +108,7 @@ extension Partition {
                 expected.matches(shown)
             else { return (.wrongCredential, nil, 0) }
         }
-        return (nil, page, place)
+        return (nil, page, slot)
     }
 
     private func register(
@@ -146,7 +146,7 @@ extension Partition {
         let found = examine(registration, authority)
         if let refusal = found.refusal { return .refused(refusal) }
         guard let page = found.page else { return .refused(.unregistered) }
-        let topics = page.topics[found.place]
+        let topics = page.topics[found.slot]
         let list = (0..<topics.count).map {
             (topic: state.names.name(topics[$0].topic), since: topics[$0].since)
         }
@@ -179,8 +179,8 @@ extension Partition {
 
     /// Whether messages wait for the device, or the news that it has lost some.
     func isWaiting(_ index: UInt32) -> Bool {
-        guard let (page, place) = state.devices.find(index) else { return false }
-        return page.waiting[place] > 0 || page.collapsible[place] > 0 || state.overflowed[index] != nil
+        guard let (page, slot) = state.devices.find(index) else { return false }
+        return page.waiting[slot] > 0 || page.collapsible[slot] > 0 || state.overflowed[index] != nil
     }
 
     /// The position that an event id acknowledges. For a former generation it is at most the position at
@@ -217,8 +217,8 @@ extension Partition {
                 continue
             }
             let index = registration.index.rawValue
-            let topics = page.topics[found.place]
-            let since = number.flatMap { topics.place(of: $0) }.map { topics[$0].since }
+            let topics = page.topics[found.slot]
+            let since = number.flatMap { topics.index(of: $0) }.map { topics[$0].since }
             switch kind {
             case .subscribe:
                 if let since {
@@ -296,7 +296,7 @@ extension Partition {
         if isUnreachable(index, turn.now) { return refuse(id, .unregistered) }
         if isKeyRefused(for: index, turn.now) { return refuse(id, .pushKeyRefused) }
         var alone = Burst(companions: 1)
-        let decision = place(
+        let decision = decideDelivery(
             message, of: registration.project, to: DeviceSet(index), in: &alone, after: state.log.last,
             at: turn.now)
         propose(
@@ -345,12 +345,12 @@ extension Partition {
         guard state.names.weight(of: project) > 0 else { return .topics([], next: nil) }
         var found: [(name: TopicName, members: UInt64)] = []
         var looks = 0
-        var (shard, first) = TopicTable.readPlace(after)
+        var (shard, first) = TopicTable.readCursor(after)
         while shard < TopicTable.shardCount {
             let count = state.topics.count(inShard: shard)
             // One shard is looked at in any case.
             if looks > 0, looks + count > options.listedAtOnce {
-                return .topics(found, next: TopicTable.place(shard: shard, from: first))
+                return .topics(found, next: TopicTable.cursor(shard: shard, from: first))
             }
             looks += count
             let own = state.topics.numbers(inShard: shard) {
@@ -359,7 +359,7 @@ extension Partition {
             for number in own {
                 if found.count == limit {
                     return .topics(
-                        found, next: TopicTable.place(shard: shard, from: number.rawValue))
+                        found, next: TopicTable.cursor(shard: shard, from: number.rawValue))
                 }
                 found.append((state.names.name(number), UInt64(state.topics.members(number))))
             }
@@ -373,19 +373,19 @@ extension Partition {
         guard let count = state.devices.counts[project.rawValue] else { return .devices([], next: nil) }
         var found: [DeviceState] = []
         var next: UInt64?
-        state.devices.forEach(from: first) { index, page, place in
+        state.devices.forEach(from: first) { index, page, slot in
             // Most devices may be other projects'.
             if first == 0, found.count == count { return false }
             if Int(index - first) >= options.listedAtOnce {
                 next = UInt64(index)
                 return false
             }
-            guard page.projects[place] == project.rawValue else { return true }
+            guard page.projects[slot] == project.rawValue else { return true }
             if found.count == limit {
                 next = UInt64(index)
                 return false
             }
-            found.append(DeviceState(of: index, on: page, at: place))
+            found.append(DeviceState(of: index, on: page, at: slot))
             return true
         }
         return .devices(found, next: next)

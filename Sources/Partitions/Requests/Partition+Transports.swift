@@ -50,6 +50,6 @@ extension Partition {
         let index = registration.index.rawValue
         let stored = (state.transports[index] ?? []).filter { !$0.isGone }
         return .device(
-            DeviceState(of: index, on: page, at: found.place), stored, pushes: pushHistory(of: index, stored))
+            DeviceState(of: index, on: page, at: found.slot), stored, pushes: pushHistory(of: index, stored))
     }
 }

@@ -60,7 +60,7 @@ final class Bitmap: @unchecked Sendable {
             guard let base = buffer.baseAddress else { return }
             while true {
                 let got = Int(roaring_read_uint32_iterator(&iterator, base, 4096))
-                for place in 0..<got { body(base[place]) }
+                for index in 0..<got { body(base[index]) }
                 if got < 4096 { return }
             }
         }

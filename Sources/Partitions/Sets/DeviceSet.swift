@@ -60,7 +60,7 @@ public struct DeviceSet: Sendable {
         switch storage {
         case .none: false
         case .one(let only): only == index
-        case .few(let indices): DeviceSet.place(of: index, in: indices).found
+        case .few(let indices): DeviceSet.search(for: index, in: indices).found
         case .many(let bitmap): bitmap.contains(index)
         }
     }
@@ -94,10 +94,10 @@ public struct DeviceSet: Sendable {
             storage = .none
             return true
         case .few(var indices):
-            let place = DeviceSet.place(of: index, in: indices)
-            guard place.found else { return false }
+            let lookup = DeviceSet.search(for: index, in: indices)
+            guard lookup.found else { return false }
             storage = .none  // so that the array is not copied
-            indices.remove(at: place.index)
+            indices.remove(at: lookup.index)
             self = DeviceSet(sorted: indices)
             return true
         case .many(var bitmap):
@@ -146,7 +146,7 @@ public struct DeviceSet: Sendable {
         return DeviceSet(sorted: kept)
     }
 
-    static func place(of index: UInt32, in indices: [UInt32]) -> (index: Int, found: Bool) {
+    static func search(for index: UInt32, in indices: [UInt32]) -> (index: Int, found: Bool) {
         var low = 0
         var high = indices.count
         while low < high {
@@ -176,9 +176,9 @@ extension DeviceSet {
         var merged = sorted
         var fresh = false
         for index in indices {
-            let place = DeviceSet.place(of: index, in: merged)
-            guard !place.found else { continue }
-            merged.insert(index, at: place.index)
+            let lookup = DeviceSet.search(for: index, in: merged)
+            guard !lookup.found else { continue }
+            merged.insert(index, at: lookup.index)
             added(index)
             fresh = true
         }

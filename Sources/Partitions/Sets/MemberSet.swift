@@ -41,8 +41,8 @@ struct MemberSet {
     func contains(_ partition: PartitionID, _ index: UInt32) -> Bool {
         if kind == MemberSet.partsKind { return parts.part(partition)?.contains(index) ?? false }
         let wanted = MemberSet.member(partition, index)
-        let place = lowerBound(wanted)
-        return place < count && self[place] == wanted
+        let position = lowerBound(wanted)
+        return position < count && self[position] == wanted
     }
 
     /// Each partition that has members, ascending, with its members. A large part is shared, not copied.
@@ -52,19 +52,19 @@ struct MemberSet {
             return
         }
         let total = count
-        var place = 0
-        while place < total {
-            let first = self[place]
+        var position = 0
+        while position < total {
+            let first = self[position]
             let partition = MemberSet.partition(first)
-            if place + 1 == total || MemberSet.partition(self[place + 1]) != partition {
+            if position + 1 == total || MemberSet.partition(self[position + 1]) != partition {
                 body(partition, DeviceSet(MemberSet.index(first)))
-                place += 1
+                position += 1
                 continue
             }
             var indices: [UInt32] = []
-            while place < total, MemberSet.partition(self[place]) == partition {
-                indices.append(MemberSet.index(self[place]))
-                place += 1
+            while position < total, MemberSet.partition(self[position]) == partition {
+                indices.append(MemberSet.index(self[position]))
+                position += 1
             }
             body(partition, DeviceSet(sorted: indices))
         }
@@ -73,10 +73,10 @@ struct MemberSet {
     func part(_ partition: PartitionID) -> DeviceSet {
         if kind == MemberSet.partsKind { return parts.part(partition) ?? DeviceSet() }
         var indices: [UInt32] = []
-        var place = lowerBound(MemberSet.member(partition, 0))
-        while place < count, MemberSet.partition(self[place]) == partition {
-            indices.append(MemberSet.index(self[place]))
-            place += 1
+        var position = lowerBound(MemberSet.member(partition, 0))
+        while position < count, MemberSet.partition(self[position]) == partition {
+            indices.append(MemberSet.index(self[position]))
+            position += 1
         }
         return DeviceSet(sorted: indices)
     }
@@ -119,8 +119,8 @@ struct MemberSet {
         let total = count
         var next = 0
         var members: [UInt64] = []
-        for place in 0..<total {
-            let member = self[place]
+        for position in 0..<total {
+            let member = self[position]
             if MemberSet.partition(member) == partition {
                 let index = MemberSet.index(member)
                 while next < indices.count, indices[next] < index { next += 1 }
@@ -175,21 +175,21 @@ struct MemberSet {
     private static func partition(_ member: UInt64) -> PartitionID { PartitionID(UInt16(member >> 28)) }
     private static func index(_ member: UInt64) -> UInt32 { UInt32(truncatingIfNeeded: member & 0xFFF_FFFF) }
 
-    private subscript(place: Int) -> UInt64 {
+    private subscript(position: Int) -> UInt64 {
         get {
             if kind == MemberSet.flatKind {
-                let block = base + place * 5
+                let block = base + position * 5
                 let head = UInt64(block.loadUnaligned(as: UInt32.self))
                 return head | UInt64(block.load(fromByteOffset: 4, as: UInt8.self)) << 32
             }
-            switch place {
+            switch position {
             case 0: return low & 0xFF_FFFF_FFFF
             case 1: return low >> 40 | (high & 0xFFFF) << 24
             default: return (high >> 16) & 0xFF_FFFF_FFFF
             }
         }
         nonmutating set {
-            let block = base + place * 5
+            let block = base + position * 5
             block.storeBytes(of: UInt32(truncatingIfNeeded: newValue), as: UInt32.self)
             block.storeBytes(of: UInt8(truncatingIfNeeded: newValue >> 32), toByteOffset: 4, as: UInt8.self)
         }
@@ -232,11 +232,12 @@ struct MemberSet {
             base.deallocate()
         } else {
             let members = (0..<old).map { self[$0] }
-            for (place, member) in members.enumerated() {
+            for (position, member) in members.enumerated() {
                 block.storeBytes(
-                    of: UInt32(truncatingIfNeeded: member), toByteOffset: place * 5, as: UInt32.self)
+                    of: UInt32(truncatingIfNeeded: member), toByteOffset: position * 5, as: UInt32.self)
                 block.storeBytes(
-                    of: UInt8(truncatingIfNeeded: member >> 32), toByteOffset: place * 5 + 4, as: UInt8.self)
+                    of: UInt8(truncatingIfNeeded: member >> 32), toByteOffset: position * 5 + 4,
+                    as: UInt8.self)
             }
         }
         low = UInt64(UInt(bitPattern: block))
@@ -247,17 +248,17 @@ struct MemberSet {
     private func merge(_ partition: PartitionID, _ fresh: [UInt32], old: Int, from gap: Int) {
         var left = old - 1
         var right = fresh.count - 1
-        var place = old + fresh.count - 1
+        var position = old + fresh.count - 1
         while right >= 0 {
             let member = MemberSet.member(partition, fresh[right])
             if left >= gap, self[left] > member {
-                self[place] = self[left]
+                self[position] = self[left]
                 left -= 1
             } else {
-                self[place] = member
+                self[position] = member
                 right -= 1
             }
-            place -= 1
+            position -= 1
         }
     }
 
@@ -265,12 +266,12 @@ struct MemberSet {
         let total = count
         guard total > MemberSet.partMembersMax else { return }
         var distinct = 0
-        var place = 0
-        while place < total {
+        var position = 0
+        while position < total {
             distinct += 1
             guard total / distinct > MemberSet.partMembersMax else { return }
-            let next = UInt64(MemberSet.partition(self[place]).rawValue) + 1
-            place = lowerBound(next << 28)
+            let next = UInt64(MemberSet.partition(self[position]).rawValue) + 1
+            position = lowerBound(next << 28)
         }
         let split = MemberParts()
         forEachPart { split.append($0, $1) }
@@ -299,11 +300,11 @@ struct MemberSet {
             replace(with: split)
         } else {
             reserve(max(total, MemberSet.inlineMax + 1))
-            var place = 0
+            var position = 0
             for part in given {
                 part.devices.forEach { index in
-                    self[place] = MemberSet.member(part.partition, index)
-                    place += 1
+                    self[position] = MemberSet.member(part.partition, index)
+                    position += 1
                 }
             }
             setCount(total)
@@ -322,8 +323,9 @@ final class MemberParts {
     private(set) var count = 0
 
     func part(_ partition: PartitionID) -> DeviceSet? {
-        let place = self.place(of: partition)
-        return place < parts.count && parts[place].partition == partition ? parts[place].devices : nil
+        let position = self.position(of: partition)
+        return position < parts.count && parts[position].partition == partition
+            ? parts[position].devices : nil
     }
 
     func append(_ partition: PartitionID, _ devices: DeviceSet) {
@@ -332,26 +334,26 @@ final class MemberParts {
     }
 
     func insert(_ partition: PartitionID, _ indices: [UInt32], added: (UInt32) -> Void) {
-        let place = self.place(of: partition)
-        if place == parts.count || parts[place].partition != partition {
-            parts.insert((partition, DeviceSet()), at: place)
+        let position = self.position(of: partition)
+        if position == parts.count || parts[position].partition != partition {
+            parts.insert((partition, DeviceSet()), at: position)
         }
-        let before = parts[place].devices.count
-        parts[place].devices.insert(indices, added: added)
-        count += parts[place].devices.count - before
+        let before = parts[position].devices.count
+        parts[position].devices.insert(indices, added: added)
+        count += parts[position].devices.count - before
     }
 
     func remove(_ partition: PartitionID, _ indices: [UInt32], removed: (UInt32) -> Void) {
-        let place = self.place(of: partition)
-        guard place < parts.count, parts[place].partition == partition else { return }
-        for index in indices where parts[place].devices.remove(index) {
+        let position = self.position(of: partition)
+        guard position < parts.count, parts[position].partition == partition else { return }
+        for index in indices where parts[position].devices.remove(index) {
             removed(index)
             count -= 1
         }
-        if parts[place].devices.isEmpty { parts.remove(at: place) }
+        if parts[position].devices.isEmpty { parts.remove(at: position) }
     }
 
-    private func place(of partition: PartitionID) -> Int {
+    private func position(of partition: PartitionID) -> Int {
         var low = 0
         var high = parts.count
         while low < high {

@@ -1,7 +1,7 @@
 /// A dictionary for keys that are asked for many times in a row, as the project of most of the traffic or the
 /// gateway that sends at the moment. It finds the key of the last change without hashing.
 struct RecentMap<Key: Hashable, Value> {
-    private var places: [Key: Int] = [:]
+    private var indices: [Key: Int] = [:]
     private var entries: [(key: Key, value: Value)] = []
     private var recent = 0
 
@@ -9,7 +9,7 @@ struct RecentMap<Key: Hashable, Value> {
     var isEmpty: Bool { entries.isEmpty }
 
     subscript(key: Key) -> Value? {
-        get { place(of: key).map { entries[$0].value } }
+        get { index(of: key).map { entries[$0].value } }
         set {
             if let newValue {
                 self[key, default: newValue] = newValue
@@ -23,11 +23,11 @@ struct RecentMap<Key: Hashable, Value> {
     subscript(key: Key, default initial: @autoclosure () -> Value) -> Value {
         get { self[key] ?? initial() }
         _modify {
-            if let place = place(of: key) {
-                recent = place
+            if let index = index(of: key) {
+                recent = index
             } else {
                 recent = entries.count
-                places[key] = recent
+                indices[key] = recent
                 entries.append((key, initial()))
             }
             yield &entries[recent].value
@@ -36,9 +36,9 @@ struct RecentMap<Key: Hashable, Value> {
 
     /// Changes the value of a known key in place. Takes the key out where `body` returns false.
     mutating func update(_ key: Key, _ body: (inout Value) -> Bool) {
-        guard let place = place(of: key) else { return }
-        recent = place
-        if !body(&entries[place].value) { remove(key) }
+        guard let index = index(of: key) else { return }
+        recent = index
+        if !body(&entries[index].value) { remove(key) }
     }
 
     var keys: some Swift.Sequence<Key> { entries.lazy.map(\.key) }
@@ -49,16 +49,16 @@ struct RecentMap<Key: Hashable, Value> {
         entries.sorted { isBefore($0.key, $1.key) }
     }
 
-    private func place(of key: Key) -> Int? {
+    private func index(of key: Key) -> Int? {
         if recent < entries.count, entries[recent].key == key { return recent }
-        return places[key]
+        return indices[key]
     }
 
     private mutating func remove(_ key: Key) {
-        guard let place = places.removeValue(forKey: key) else { return }
+        guard let index = indices.removeValue(forKey: key) else { return }
         let last = entries.removeLast()
-        guard place < entries.count else { return }
-        entries[place] = last
-        places[last.key] = place
+        guard index < entries.count else { return }
+        entries[index] = last
+        indices[last.key] = index
     }
 }

@@ -22,11 +22,11 @@ public struct TopicBounds: Sendable {
 /// The names of all topics that a loop's partitions know, each stored once.
 ///
 /// A million names as Swift strings in a dictionary cost 124 bytes each. Here a name costs its bytes, 16
-/// bytes of place, length, project and count of uses, and its share of an open-addressed table of 4-byte
+/// bytes of offset, length, project and count of uses, and its share of an open-addressed table of 4-byte
 /// numbers. Confined to its loop.
 public final class TopicNames {
     private struct Entry {
-        /// The low 32 bits of the place where the name begins, and the 16 bits above: all names together may
+        /// The low 32 bits of the offset where the name begins, and the 16 bits above: all names together may
         /// have more than 4 GiB.
         private var startLow: UInt32
         var length: UInt16
@@ -57,7 +57,7 @@ public final class TopicNames {
     private var freeNumbers: [UInt32] = []
     /// Bytes of names that are no longer used. Past 64 KiB and half of all bytes, `pack` removes them.
     private var wasted = 0
-    /// Number + 1, 0 for an empty place; linear probing; a power of two, at most 2/3 full.
+    /// Number + 1, 0 for an empty slot; linear probing; a power of two, at most 2/3 full.
     private(set) var table: ContiguousArray<UInt32>
     private var used = 0
     /// What the names of each project weigh together. A project without a name has no entry.
@@ -137,7 +137,7 @@ public final class TopicNames {
 
     private func find(_ name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> Int {
         let mask = table.count - 1
-        var slot = TopicNames.place(of: name, project) & mask
+        var slot = TopicNames.homeSlot(of: name, project) & mask
         while table[slot] != 0 {
             let number = TopicNumber(rawValue: table[slot] - 1)
             let entry = entries[Int(number.rawValue)]
@@ -152,9 +152,10 @@ public final class TopicNames {
     }
 
     /// Where a name goes in the table. Clients choose the names, so the hash has a secret of the process:
-    /// with a public one they could choose names that all go to one place, and each look-up would walk past
+    /// with a public one they could choose names that all go to one slot, and each look-up would walk past
     /// all.
-    private static func place(of name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> Int {
+    private static func homeSlot(of name: some RandomAccessCollection<UInt8>, _ project: ProjectNumber) -> Int
+    {
         var hasher = Hasher()
         hasher.combine(project.rawValue)
         let isDone: Void? = name.withContiguousStorageIfAvailable {
@@ -175,14 +176,14 @@ public final class TopicNames {
         return hash ^ hash >> 32
     }
 
-    /// Removes one place, and moves back the numbers that had been pushed past it.
+    /// Empties one slot, and moves back the numbers that had been pushed past it.
     private func erase(slot erased: Int) {
         let mask = table.count - 1
         var hole = erased
         var slot = (hole + 1) & mask
         while table[slot] != 0 {
             let number = TopicNumber(rawValue: table[slot] - 1)
-            let home = TopicNames.place(of: nameBytes(number), project(of: number)) & mask
+            let home = TopicNames.homeSlot(of: nameBytes(number), project(of: number)) & mask
             if (slot &- home) & mask >= (slot &- hole) & mask {
                 table[hole] = table[slot]
                 hole = slot

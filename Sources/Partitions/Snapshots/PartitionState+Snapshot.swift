@@ -86,8 +86,8 @@ extension PartitionState {
     /// Every topic that a device or a set here refers to, in the order of project and name.
     private func writeNames(_ out: inout ByteWriter) -> [UInt32: UInt32] {
         var used = Set(topics.numbers.map(\.rawValue))
-        devices.forEach { _, page, place in
-            let list = page.topics[place]
+        devices.forEach { _, page, slot in
+            let list = page.topics[slot]
             for at in 0..<list.count { used.insert(list[at].topic.rawValue) }
             return true
         }
@@ -99,10 +99,10 @@ extension PartitionState {
         out.varint(sorted.count)
         var order: [UInt32: UInt32] = [:]
         order.reserveCapacity(sorted.count)
-        for (place, number) in sorted.enumerated() {
+        for (index, number) in sorted.enumerated() {
             out.varint(UInt64(names.project(of: number).rawValue))
             out.string(names.nameBytes(number))
-            order[number.rawValue] = UInt32(place)
+            order[number.rawValue] = UInt32(index)
         }
         return order
     }
@@ -122,14 +122,14 @@ extension PartitionState {
         out.varint(UInt64(devices.next))
         out.varint(devices.count)
         var last: UInt32 = 0
-        devices.forEach { index, page, place in
+        devices.forEach { index, page, slot in
             out.varint(UInt64(index - last))
             last = index
-            out.varint(UInt64(page.projects[place]))
-            out.u32(page.nonces[place])
-            out.u64(page.secrets[place])
-            out.u16(page.seen[place])
-            let list = page.topics[place]
+            out.varint(UInt64(page.projects[slot]))
+            out.u32(page.nonces[slot])
+            out.u64(page.secrets[slot])
+            out.u16(page.seen[slot])
+            let list = page.topics[slot]
             let sorted = (0..<list.count).map { (order[list[$0].topic.rawValue] ?? 0, list[$0].since) }
                 .sorted { $0.0 < $1.0 }
             out.varint(sorted.count)
@@ -153,9 +153,9 @@ extension PartitionState {
         guard next <= DeviceIndex.limit else { throw reader.fail("a device index of more than 28 bits") }
         let count = try reader.count(max: Int(DeviceIndex.limit), elementBytesMin: 16)
         var index: UInt32 = 0
-        for place in 0..<count {
+        for number in 0..<count {
             let step = try reader.deviceIndex()
-            guard place == 0 || step > 0, index + step < DeviceIndex.limit else {
+            guard number == 0 || step > 0, index + step < DeviceIndex.limit else {
                 throw reader.fail("devices out of order")
             }
             index += step
@@ -256,8 +256,8 @@ extension PartitionState {
             bytes: try reader.number(),
             targets: try reader.devices())
         entry.targets.forEach { index in
-            guard let (page, place) = devices.find(index) else { return }
-            if key == 0 { page.waiting[place] &+= 1 } else { page.collapsible[place] &+= 1 }
+            guard let (page, slot) = devices.find(index) else { return }
+            if key == 0 { page.waiting[slot] &+= 1 } else { page.collapsible[slot] &+= 1 }
         }
         log.append(entry)
     }

@@ -56,15 +56,15 @@ final class SnapshotWriter {
     private var nextDevice: UInt32 = 0
     private var shard = 0
     private var shardTopics: [TopicNumber] = []
-    private var place = 0
+    private var cursor = 0
     private var block = 0
     /// Devices and topics that were written before the walk came to them, or that did not exist.
     private let early = (devices: Bitmap(), topics: Bitmap())
     /// The days on which devices were last seen, as they were, for pages that changed since.
     private var days: [Int: [UInt16]] = [:]
 
-    /// By topic number, in pages: 1 plus the place of the topic's name among the written names; 0 for none.
-    private var places: [ContiguousArray<UInt32>?] = []
+    /// By topic number, in pages: 1 plus the index of the topic's name among the written names; 0 for none.
+    private var nameIndices: [ContiguousArray<UInt32>?] = []
     private static let pageSize = 4096
     private var used: [TopicNumber] = []
 
@@ -119,7 +119,7 @@ final class SnapshotWriter {
             let before = out.count
             work += phase.cost
             switch phase {
-            case .devices: nextDevicePlace(state)
+            case .devices: nextDeviceSlot(state)
             case .topics: nextTopic(state)
             case .log: nextMessage(state)
             case .streams: nextOfStreams()
@@ -157,12 +157,12 @@ final class SnapshotWriter {
         guard phase == .topics else { return false }
         let own = TopicTable.shard(of: topic)
         guard own == shard else { return own < shard }
-        return place > 0 && topic.rawValue <= shardTopics[place - 1].rawValue
+        return cursor > 0 && topic.rawValue <= shardTopics[cursor - 1].rawValue
     }
 
     // MARK: Devices and topics
 
-    private func nextDevicePlace(_ state: borrowing PartitionState) {
+    private func nextDeviceSlot(_ state: borrowing PartitionState) {
         guard nextDevice < deviceEnd else {
             shardTopics = state.topics.numbers(inShard: 0)
             days = [:]
@@ -194,9 +194,9 @@ final class SnapshotWriter {
         out.varint(state.overflowed.isEmpty ? 0 : state.overflowed[index]?.told.rawValue ?? 0)
         let list = page.topics[at]
         out.varint(list.count)
-        for place in 0..<list.count {
-            write(name: list[place].topic, state.names)
-            out.u16(list[place].since.rawValue)
+        for position in 0..<list.count {
+            write(name: list[position].topic, state.names)
+            out.u16(list[position].since.rawValue)
         }
         guard !state.transports.isEmpty, let stored = state.transports[index] else { return }
         out.u8(Item.transports.rawValue)
@@ -206,9 +206,9 @@ final class SnapshotWriter {
     }
 
     private func nextTopic(_ state: borrowing PartitionState) {
-        guard place < shardTopics.count else {
+        guard cursor < shardTopics.count else {
             shard += 1
-            place = 0
+            cursor = 0
             if shard < TopicTable.shardCount {
                 shardTopics = state.topics.numbers(inShard: shard)
             } else {
@@ -217,8 +217,8 @@ final class SnapshotWriter {
             }
             return
         }
-        let topic = shardTopics[place]
-        place += 1
+        let topic = shardTopics[cursor]
+        cursor += 1
         if !early.topics.contains(topic.rawValue) { write(topic, state) }
     }
 
@@ -233,19 +233,19 @@ final class SnapshotWriter {
         }
     }
 
-    /// Writes a name's place among the written names; behind its first use stands the name itself.
+    /// Writes a name's index among the written names; behind its first use stands the name itself.
     private func write(name number: TopicNumber, _ names: TopicNames) {
         let page = Int(number.rawValue) / SnapshotWriter.pageSize
         let at = Int(number.rawValue) % SnapshotWriter.pageSize
-        while places.count <= page { places.append(nil) }
-        if let known = places[page]?[at], known > 0 { return out.varint(UInt64(known - 1)) }
-        if places[page] == nil {
-            places[page] = ContiguousArray(repeating: 0, count: SnapshotWriter.pageSize)
+        while nameIndices.count <= page { nameIndices.append(nil) }
+        if let known = nameIndices[page]?[at], known > 0 { return out.varint(UInt64(known - 1)) }
+        if nameIndices[page] == nil {
+            nameIndices[page] = ContiguousArray(repeating: 0, count: SnapshotWriter.pageSize)
         }
         names.retain(number)
         out.varint(used.count)
         used.append(number)
-        places[page]?[at] = UInt32(used.count)
+        nameIndices[page]?[at] = UInt32(used.count)
         out.varint(UInt64(names.project(of: number).rawValue))
         out.string(names.nameBytes(number))
     }
@@ -259,18 +259,18 @@ final class SnapshotWriter {
     private func nextMessage(_ state: borrowing PartitionState) {
         guard block < blocks.count else {
             blocks = []
-            place = 0
+            cursor = 0
             phase = .streams
             return
         }
-        guard place < blocks[block].count else {
+        guard cursor < blocks[block].count else {
             blocks[block] = []
             block += 1
-            place = 0
+            cursor = 0
             return
         }
-        let entry = blocks[block][place]
-        place += 1
+        let entry = blocks[block][cursor]
+        cursor += 1
         guard !entry.targets.isEmpty else { return }
         if keeping.last != entry.record { keeping.append(entry.record) }
         out.u8(entry.ends.areSame ? Item.message.rawValue : Item.messageWithEnds.rawValue)
@@ -307,19 +307,19 @@ final class SnapshotWriter {
 
     private func nextEntry(of partition: PartitionID, _ outbox: Outbox) {
         let entries = outbox.unacknowledged
-        if place == 0 {
+        if cursor == 0 {
             out.u8(Item.outbox.rawValue)
             out.varint(UInt64(partition.rawValue))
             out.varint(outbox.last.rawValue)
             out.u64(outbox.fingerprint)
         } else {
             out.u8(Item.entry.rawValue)
-            out.entry(entries[entries.startIndex + place - 1])
+            out.entry(entries[entries.startIndex + cursor - 1])
         }
-        place += 1
-        if place > entries.count {
+        cursor += 1
+        if cursor > entries.count {
             outboxes.removeLast()
-            place = 0
+            cursor = 0
         }
     }
 }

@@ -107,7 +107,7 @@ public struct PartitionTargets: Sendable {
     }
 }
 
-/// Names an accepted condition: the record that accepted it and its place among that record's facts.
+/// Names an accepted condition: the record that accepted it and its index among that record's facts.
 struct ConditionTicket: Hashable, Sendable {
     var record: Sequence
     var ordinal: UInt32
@@ -234,8 +234,8 @@ public struct OutboxEntry: Sendable {
     }
 
     /// The same entry with some of its items only.
-    func part(_ places: Range<Int>) -> OutboxEntry {
+    func part(_ range: Range<Int>) -> OutboxEntry {
         OutboxEntry(
-            number: number, predecessor: predecessor, items: Array(items[places]), fingerprint: fingerprint)
+            number: number, predecessor: predecessor, items: Array(items[range]), fingerprint: fingerprint)
     }
 }

@@ -8,9 +8,9 @@ extension PartitionState {
 
     /// The partitions of the topics that a device is subscribed to.
     func homes(of index: UInt32) -> Set<PartitionID> {
-        guard let (page, place) = devices.find(index) else { return [] }
-        let project = ProjectNumber(page.projects[place])
-        let list = page.topics[place]
+        guard let (page, slot) = devices.find(index) else { return [] }
+        let project = ProjectNumber(page.projects[slot])
+        let list = page.topics[slot]
         return Set((0..<list.count).map { home(of: names.name(list[$0].topic), in: project) })
     }
 
@@ -21,12 +21,12 @@ extension PartitionState {
         guard !indices.isEmpty else { return }
         let number = names.retain(topic.utf8, in: project)
         for index in indices {
-            guard let (page, place) = devices.find(index) else {
+            guard let (page, slot) = devices.find(index) else {
                 preconditionFailure("subscribing a device that is gone")
             }
             writer?.touch(device: index, self)
             names.retain(number)
-            page.topics[place].append(number, since: day)
+            page.topics[slot].append(number, since: day)
         }
         names.release(number)
         let home = home(of: topic, in: project)
@@ -39,12 +39,12 @@ extension PartitionState {
     ) {
         guard !indices.isEmpty, let number = names.number(of: topic.utf8, in: project) else { return }
         for index in indices {
-            guard let (page, place) = devices.find(index), let at = page.topics[place].place(of: number)
+            guard let (page, slot) = devices.find(index), let at = page.topics[slot].index(of: number)
             else {
                 preconditionFailure("unsubscribing a device that is not subscribed")
             }
             writer?.touch(device: index, self)
-            page.topics[place].remove(at: at)
+            page.topics[slot].remove(at: at)
             names.release(number)
         }
         let home = home(of: topic, in: project)
@@ -58,12 +58,12 @@ extension PartitionState {
     }
 
     mutating func end(_ index: UInt32, _ cursor: inout Cursor) {
-        guard let (page, place) = devices.find(index) else { return }
+        guard let (page, slot) = devices.find(index) else { return }
         writer?.touch(device: index, self)
-        let project = ProjectNumber(page.projects[place])
+        let project = ProjectNumber(page.projects[slot])
         // A receiver may apply this entry in parts, and a new owner may fold the entry again in between. Its
         // items must come in one order, whatever order the device table has.
-        let left = (0..<page.topics[place].count).map { page.topics[place][$0].topic }
+        let left = (0..<page.topics[slot].count).map { page.topics[slot][$0].topic }
             .map { (number: $0, topic: names.name($0)) }
             .sorted { $0.topic < $1.topic }
         for (number, topic) in left {
@@ -72,7 +72,7 @@ extension PartitionState {
             addToOutbox(.leave(project: project, topic: topic, indices: [index]), to: home, &cursor)
             names.release(number)
         }
-        if page.waiting[place] > 0 || page.collapsible[place] > 0 {
+        if page.waiting[slot] > 0 || page.collapsible[slot] > 0 {
             log.drop(DeviceSet(index), upTo: log.last) { _, _ in }
         }
         overflowed[index] = nil
@@ -166,14 +166,14 @@ extension PartitionState {
     ) -> DeviceSet {
         var full: [UInt32] = []
         targets.forEach { index in
-            guard let (page, place) = devices.find(index) else { return }
-            let waiting = page.waiting[place]
+            guard let (page, slot) = devices.find(index) else { return }
+            let waiting = page.waiting[slot]
             if waiting >= limits.waitingMax,
                 waiting >= limits.waitingHardMax || !decision.exempt.contains(index)
             {
                 full.append(index)
             } else {
-                page.waiting[place] = waiting + 1
+                page.waiting[slot] = waiting + 1
             }
         }
         guard !full.isEmpty else { return DeviceSet() }
@@ -182,7 +182,7 @@ extension PartitionState {
         let told = Position(decision.position.rawValue - 1)
         for index in full {
             note(Loss(told: told, record: record), of: index)
-            if let (page, place) = devices.find(index) { page.waiting[place] = 1 }
+            if let (page, slot) = devices.find(index) { page.waiting[slot] = 1 }
         }
         return lost
     }
@@ -191,11 +191,11 @@ extension PartitionState {
     private mutating func collapse(_ key: UInt32, _ targets: DeviceSet) -> DeviceSet {
         log.collapse(key, for: targets, departure(&devices))
         targets.forEach { index in
-            guard let (page, place) = devices.find(index) else { return }
-            if page.collapsible[place] >= limits.collapsibleMax {
+            guard let (page, slot) = devices.find(index) else { return }
+            if page.collapsible[slot] >= limits.collapsibleMax {
                 log.evictOldestCollapsible(index, departure(&devices))
             }
-            page.collapsible[place] += 1
+            page.collapsible[slot] += 1
         }
         return DeviceSet()
     }

@@ -38,9 +38,9 @@ extension PartitionState {
                 counts[index] = count
             }
         }
-        devices.forEach { index, page, place in
+        devices.forEach { index, page, slot in
             let (waiting, collapsible) = counts[index] ?? (0, 0)
-            if Int(page.waiting[place]) != waiting || Int(page.collapsible[place]) != collapsible {
+            if Int(page.waiting[slot]) != waiting || Int(page.collapsible[slot]) != collapsible {
                 broken = "what waits for device \(index) is counted wrongly"
             }
             if waiting > Int(limits.waitingHardMax)
@@ -48,7 +48,7 @@ extension PartitionState {
             {
                 broken = "more waits for device \(index) than may"
             }
-            if page.topics[place].count > limits.topicsPerDeviceMax {
+            if page.topics[slot].count > limits.topicsPerDeviceMax {
                 broken = "device \(index) is in more topics than may be"
             }
             return broken == nil
@@ -67,8 +67,8 @@ extension PartitionState {
     private var brokenInOutboxes: String? {
         var members: [PartitionID: UInt64] = [:]
         var hashes: [UInt32: (home: PartitionID, hash: UInt64)] = [:]
-        devices.forEach { index, page, place in
-            let list = page.topics[place]
+        devices.forEach { index, page, slot in
+            let list = page.topics[slot]
             for at in 0..<list.count {
                 let number = list[at].topic
                 let known = hashes[number.rawValue] ?? homeAndHash(of: number)
@@ -166,8 +166,8 @@ extension DeviceTable {
         var found: [UInt32: Int] = [:]
         var used: [Int: Int] = [:]
         var highest: UInt32?
-        forEach { index, page, place in
-            found[page.projects[place], default: 0] += 1
+        forEach { index, page, slot in
+            found[page.projects[slot], default: 0] += 1
             used[Int(index) / DeviceTable.pageSize, default: 0] += 1
             highest = index
             return true

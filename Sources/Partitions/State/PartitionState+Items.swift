@@ -57,13 +57,13 @@ extension PartitionState {
     private mutating func readName(
         _ numbers: inout [TopicNumber], _ reader: inout ByteReader
     ) throws(DecodeError) -> TopicNumber {
-        let place = Int(try reader.number())
-        guard place <= numbers.count else { throw reader.fail("a topic without a name") }
-        if place == numbers.count {
+        let index = Int(try reader.number())
+        guard index <= numbers.count else { throw reader.fail("a topic without a name") }
+        if index == numbers.count {
             let project = try reader.project()
             numbers.append(names.retain(try reader.stringSlice(max: TopicName.lengthMax), in: project))
         }
-        return numbers[place]
+        return numbers[index]
     }
 
     private mutating func readDevice(

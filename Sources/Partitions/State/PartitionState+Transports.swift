@@ -43,11 +43,11 @@ extension PartitionState {
     /// The service has what waits for the device up to `position` (rule: kept-until-acknowledged).
     private mutating func notePushed(_ kind: Transport.Kind, of index: UInt32, upTo position: Position) {
         guard var stored = transports[index],
-            let place = stored.firstIndex(where: { $0.transport.kind == kind }),
-            stored[place].transport.keepsMessages, stored[place].pushedUpTo < position
+            let at = stored.firstIndex(where: { $0.transport.kind == kind }),
+            stored[at].transport.keepsMessages, stored[at].pushedUpTo < position
         else { return }
         writer?.touch(device: index, self)
-        stored[place].pushedUpTo = position
+        stored[at].pushedUpTo = position
         transports[index] = stored
     }
 
@@ -65,7 +65,7 @@ extension PartitionState {
         guard var stored = transports[index],
             stored.contains(where: { $0.transport.kind == kind && $0.pushedUpTo > .zero })
         else { return }
-        for place in stored.indices { stored[place].pushedUpTo = .zero }
+        for at in stored.indices { stored[at].pushedUpTo = .zero }
         transports[index] = stored
     }
 
@@ -77,8 +77,8 @@ extension PartitionState {
         guard find(in: transports[index] ?? []) != nil else { return }
         writer?.touch(device: index, self)
         forgetPushed(index, endOf: kind)
-        guard var stored = transports[index], let place = find(in: stored) else { return }
-        stored.remove(at: place)
+        guard var stored = transports[index], let at = find(in: stored) else { return }
+        stored.remove(at: at)
         transports[index] = stored.isEmpty ? nil : stored
         log.lookAgain(at: index)
     }

@@ -61,8 +61,8 @@ struct PartitionState: ~Copyable {
     deinit {
         writer?.releaseNames(names)
         for number in topics.numbers { names.release(number) }
-        devices.forEach { _, page, place in
-            let list = page.topics[place]
+        devices.forEach { _, page, slot in
+            let list = page.topics[slot]
             for at in 0..<list.count { names.release(list[at].topic) }
             return true
         }
@@ -219,9 +219,9 @@ struct PartitionState: ~Copyable {
     }
 
     mutating func note(_ index: UInt32, seenOn day: Day) {
-        guard let (page, place) = devices.find(index) else { return }
+        guard let (page, slot) = devices.find(index) else { return }
         writer?.touch(daysOf: index, page)
-        page.seen[place] = max(page.seen[place], day.rawValue)
+        page.seen[slot] = max(page.seen[slot], day.rawValue)
     }
 
     /// Whether a fact that applies an outbox entry, or a part, applies what comes next behind the mark.
@@ -256,8 +256,8 @@ struct PartitionState: ~Copyable {
         guard var outbox = outboxes[mark.partition] else { return }
         outboxes[mark.partition] = nil
         outbox.acknowledge(upTo: mark.number) { entry in
-            for place in entry.items.indices {
-                guard let (project, message) = entry.items[place].message else { continue }
+            for index in entry.items.indices {
+                guard let (project, message) = entry.items[index].message else { continue }
                 fanouts.taken(project, message)
             }
         }
@@ -346,11 +346,11 @@ func departure(_ devices: inout DeviceTable) -> DeliveryLog.Departure {
     return { index, collapsible in
         let number = Int(index) / DeviceTable.pageSize
         guard number < pages.count, let page = pages[number] else { return }
-        let place = Int(index) % DeviceTable.pageSize
+        let slot = Int(index) % DeviceTable.pageSize
         if collapsible {
-            if page.collapsible[place] > 0 { page.collapsible[place] -= 1 }
-        } else if page.waiting[place] > 0 {
-            page.waiting[place] -= 1
+            if page.collapsible[slot] > 0 { page.collapsible[slot] -= 1 }
+        } else if page.waiting[slot] > 0 {
+            page.waiting[slot] -= 1
         }
     }
 }

@@ -35,13 +35,13 @@ struct TopicTable: ~Copyable {
             .sorted { $0.rawValue < $1.rawValue }
     }
 
-    /// A place in a listing, which goes through the shards: the shard, and the first number there.
-    static func place(shard: Int, from number: UInt32) -> UInt64 { UInt64(shard) << 32 | UInt64(number) }
+    /// A position in a listing, which goes through the shards: the shard, and the first number there.
+    static func cursor(shard: Int, from number: UInt32) -> UInt64 { UInt64(shard) << 32 | UInt64(number) }
 
-    /// A place of a former build is a number alone. Then the listing may show topics again, and leaves none
+    /// A cursor of a former build is a number alone. Then the listing may show topics again, and leaves none
     /// out.
-    static func readPlace(_ place: UInt64) -> (shard: Int, first: UInt32) {
-        (Int(clamping: place >> 32), UInt32(truncatingIfNeeded: place))
+    static func readCursor(_ cursor: UInt64) -> (shard: Int, first: UInt32) {
+        (Int(clamping: cursor >> 32), UInt32(truncatingIfNeeded: cursor))
     }
 
     /// The members by partition, ascending, as they are now. Large parts are shared, not copied.

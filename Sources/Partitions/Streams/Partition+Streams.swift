@@ -183,8 +183,8 @@ extension Partition {
     /// Messages beyond an absent device's window that were handed to the ending stream pass as delivered, the
     /// oldest first. Messages that the gateway has not confirmed stay, also beyond the window.
     private func pass(_ index: UInt32, upTo handedOver: Position) {
-        guard let (page, place) = state.devices.find(index) else { return }
-        let surplus = Int(page.waiting[place]) - Int(options.delivery.waitingMax)
+        guard let (page, slot) = state.devices.find(index) else { return }
+        let surplus = Int(page.waiting[slot]) - Int(options.delivery.waitingMax)
         guard surplus > 0, handedOver > .zero else { return }
         let oldest = state.log.waiting(for: index, after: .zero, limit: surplus)
         guard let last = oldest.last(where: { $0.position <= handedOver }) else { return }

@@ -42,12 +42,12 @@ extension PartitionEvent {
             out.u8(4)
             out.varint(UInt64(question.asker.rawValue))
             out.ticket(question.ticket)
-            out.varint(question.place)
+            out.varint(question.topicIndex)
             out.topic(question.project, question.topic)
         case .told(let answer):
             out.u8(5)
             out.ticket(answer.ticket)
-            out.varint(answer.place)
+            out.varint(answer.topicIndex)
             out.targets(answer.members)
         case .stream(let command):
             out.u8(6)
@@ -82,14 +82,16 @@ extension PartitionEvent {
         case 4:
             let asker = try reader.partition()
             let ticket = try reader.ticket()
-            let place = try reader.topicPlace()
+            let topicIndex = try reader.topicIndex()
             let (project, topic) = try reader.topic()
             return .asked(
-                ConditionQuestion(asker: asker, ticket: ticket, place: place, project: project, topic: topic))
+                ConditionQuestion(
+                    asker: asker, ticket: ticket, topicIndex: topicIndex, project: project, topic: topic))
         case 5:
             return .told(
                 ConditionAnswer(
-                    ticket: try reader.ticket(), place: try reader.topicPlace(), members: try reader.targets()
+                    ticket: try reader.ticket(), topicIndex: try reader.topicIndex(),
+                    members: try reader.targets()
                 ))
         case 6: return .stream(try StreamCommand.decode(from: &reader))
         default: throw reader.fail("an unknown event")
@@ -109,10 +111,10 @@ extension ByteReader {
         ConditionTicket(record: Sequence(try varint()), ordinal: try number())
     }
 
-    fileprivate mutating func topicPlace() throws(DecodeError) -> Int {
-        let place = try int()
-        guard place < Condition.topicCountMax else { throw fail("a topic that no condition has") }
-        return place
+    fileprivate mutating func topicIndex() throws(DecodeError) -> Int {
+        let index = try int()
+        guard index < Condition.topicCountMax else { throw fail("a topic that no condition has") }
+        return index
     }
 }
 

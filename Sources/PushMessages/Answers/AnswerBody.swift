@@ -35,10 +35,10 @@ struct AnswerBody {
         let length = word.utf8CodeUnitCount
         guard bytes.count >= length else { return false }
         return (0...bytes.count - length).contains { start in
-            (0..<length).allSatisfy { place in
-                let byte = bytes[start + place]
+            (0..<length).allSatisfy { index in
+                let byte = bytes[start + index]
                 let isUpper = byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z")
-                return (isUpper ? byte | 0x20 : byte) == word.utf8Start[place]
+                return (isUpper ? byte | 0x20 : byte) == word.utf8Start[index]
             }
         }
     }

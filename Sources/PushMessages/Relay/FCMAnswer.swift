@@ -47,17 +47,17 @@ public enum FCMAnswer {
 
     /// The code of the detail `google.firebase.fcm.v1.FcmError`.
     private static func errorCode(_ answer: AnswerBody) -> String? {
-        for place in 0..<detailsMax {
-            if let code = answer.text("/error/details/\(place)/errorCode") { return code }
+        for index in 0..<detailsMax {
+            if let code = answer.text("/error/details/\(index)/errorCode") { return code }
         }
         return nil
     }
 
     /// Whether a detail `google.rpc.BadRequest` names the token.
     private static func blamesToken(_ answer: AnswerBody) -> Bool {
-        for place in 0..<detailsMax {
+        for index in 0..<detailsMax {
             for field in 0..<detailsMax {
-                let path = "/error/details/\(place)/fieldViolations/\(field)/field"
+                let path = "/error/details/\(index)/fieldViolations/\(field)/field"
                 guard let name = answer.text(path) else { break }
                 if name == "message.token" { return true }
             }

@@ -23,8 +23,8 @@ enum PushHost: Hashable, Sendable {
         if text.hasPrefix("["), text.hasSuffix("]") {
             var bytes = [UInt8](repeating: 0, count: 16)
             guard inet_pton(AF_INET6, String(text.dropFirst().dropLast()), &bytes) == 1 else { return nil }
-            let groups = stride(from: 0, to: 16, by: 2).map { place in
-                String(UInt16(bytes[place]) << 8 | UInt16(bytes[place + 1]), radix: 16)
+            let groups = stride(from: 0, to: 16, by: 2).map { index in
+                String(UInt16(bytes[index]) << 8 | UInt16(bytes[index + 1]), radix: 16)
             }
             self = .ipv6(groups.joined(separator: ":"))
             return

@@ -162,10 +162,10 @@ public struct ConnectionPools {
         requests[ticket]?.connection = nil
         waiting += 1
         let pool = request.pool
-        // A lower number was submitted earlier. The place is mostly the first or the last one.
-        var place = pool.again.count
-        while place > 0, pool.again[place - 1] < ticket { place -= 1 }
-        pool.again.insert(ticket, at: place)
+        // A lower number was submitted earlier. The index is mostly the first or the last one.
+        var index = pool.again.count
+        while index > 0, pool.again[index - 1] < ticket { index -= 1 }
+        pool.again.insert(ticket, at: index)
     }
 
     /// All requests in the order of their numbers, and whether each is under way. The machine forgets them.

@@ -4,7 +4,7 @@ import Model
 /// line; only the machine that made it changes it.
 final class Pool {
     let key: APNsPool
-    /// Its place in the order in which the machine made its pools.
+    /// Its index in the order in which the machine made its pools.
     let number: Int
     /// Requests that have not left yet, in the order of their submission.
     var waiting = FIFO<ConnectionPools.Ticket>()

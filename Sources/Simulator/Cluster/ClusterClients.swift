@@ -45,8 +45,8 @@ extension ClusterSimulation {
 
     /// A random gateway, as a client chooses one; `nil` where its process takes no requests.
     func anyGateway() -> SimulatedProcess? {
-        let places = slots.indices.filter { slots[$0].isGateway }
-        let index = places[Int(roll(UInt64(places.count)))]
+        let indices = slots.indices.filter { slots[$0].isGateway }
+        let index = indices[Int(roll(UInt64(indices.count)))]
         if let ghost = ghosts.first(where: { $0.index == index && $0.isRunning }), roll(2) == 0 {
             return ghost
         }
@@ -138,16 +138,16 @@ extension ClusterSimulation {
                 History.Change(
                     device: device, topic: number, subscribe: subscribes, began: now, outcome: .unknown))
         }
-        let places = Array(first..<history.changes.count)
+        let indices = Array(first..<history.changes.count)
         tryChange(
-            subscribes ? .subscribe : .unsubscribe, number, devices: devices, places: places, doubted: nil)
+            subscribes ? .subscribe : .unsubscribe, number, devices: devices, indices: indices, doubted: nil)
         later(client)
     }
 
-    /// `places`: the devices' changes in the history. `doubted`: when an earlier try ended without an answer.
-    /// Such a try may still take effect until its gateway's deadline.
+    /// `indices`: the devices' changes in the history. `doubted`: when an earlier try ended without an
+    /// answer. Such a try may still take effect until its gateway's deadline.
     private func tryChange(
-        _ kind: SubscriptionChange.Kind, _ topic: Int, devices: [Int], places: [Int], doubted: MonotonicTime?
+        _ kind: SubscriptionChange.Kind, _ topic: Int, devices: [Int], indices: [Int], doubted: MonotonicTime?
     ) {
         guard !isAsking else { return }
         let change = SubscriptionChange(
@@ -155,11 +155,11 @@ extension ClusterSimulation {
             devices: devices.compactMap { clients[$0].registration })
         call("change", .changeSubscriptions(change)) { outcome in
             if case .changes(let outcomes)? = outcome {
-                for case (let index, .refused(let refusal)) in zip(places, outcomes) {
+                for case (let index, .refused(let refusal)) in zip(indices, outcomes) {
                     self.note(.refused(refusal), of: .change(index))
                 }
             } else {
-                for index in places { self.note(outcome, of: .change(index)) }
+                for index in indices { self.note(outcome, of: .change(index)) }
             }
             var doubted = doubted
             var left: [Int] = []
@@ -173,7 +173,7 @@ extension ClusterSimulation {
                     if case .refused(.tooManyTopics) = outcome,
                         doubted.map({ self.now > $0 + .seconds(45) }) ?? true
                     {
-                        self.history.changes[places[number]].outcome = .refused(at: self.now)
+                        self.history.changes[indices[number]].outcome = .refused(at: self.now)
                         self.quiet[Pair(device: devices[number], topic: topic)] = self.now
                         self.count("too many topics")
                         continue
@@ -182,7 +182,7 @@ extension ClusterSimulation {
                         left.append(number)
                         continue
                     }
-                    self.history.changes[places[number]].outcome = .ok(at: self.now)
+                    self.history.changes[indices[number]].outcome = .ok(at: self.now)
                     let quiet = doubted.map { $0 + .seconds(45) } ?? self.now
                     self.quiet[Pair(device: devices[number], topic: topic)] = quiet
                 }
@@ -193,7 +193,7 @@ extension ClusterSimulation {
             guard !left.isEmpty else { return }
             self.after(.milliseconds(200) + self.roll(.milliseconds(800)), .client) {
                 self.tryChange(
-                    kind, topic, devices: left.map { devices[$0] }, places: left.map { places[$0] },
+                    kind, topic, devices: left.map { devices[$0] }, indices: left.map { indices[$0] },
                     doubted: doubted)
             }
         }

@@ -9,7 +9,7 @@ extension ClusterSimulation {
     enum Undertaking: Hashable {
         /// A send, by its message's number.
         case send(UInt64)
-        /// A change, by its place in the history.
+        /// A change, by its index in the history.
         case change(Int)
         /// An unregistration, by its device.
         case end(Int)

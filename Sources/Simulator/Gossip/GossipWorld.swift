@@ -63,7 +63,7 @@ public final class GossipWorld {
     var nodes: [Node] = []
     private var random: SeededGenerator
     private var queue = EventQueue<Happening>(began: MonotonicTime(.seconds(1)))
-    private var places: [String: Int] = [:]
+    private var indices: [String: Int] = [:]
     private var sessions: [SessionID: Int] = [:]
     /// Directions in which nothing passes: from and to.
     private var cuts: Set<[Int]> = []
@@ -79,7 +79,7 @@ public final class GossipWorld {
     public func isUp(_ node: Int) -> Bool { nodes[node].isUp }
     public func name(_ node: Int) -> String { nodes[node].name }
     public func traffic(_ node: Int) -> Traffic { nodes[node].traffic }
-    public func node(named name: String) -> Int? { places[name] }
+    public func node(named name: String) -> Int? { indices[name] }
 
     /// Starts a node that knows the addresses of `seeds`; a second start of a name is a new process.
     @discardableResult
@@ -89,13 +89,13 @@ public final class GossipWorld {
             session: SessionID(lastSession), name: name, address: name, info: [], seed: random.next(),
             options: options, now: now)
         let index: Int
-        if let known = places[name] {
+        if let known = indices[name] {
             index = known
             nodes[index] = Node(name: name, machine: machine, session: lastSession)
         } else {
             index = nodes.count
             nodes.append(Node(name: name, machine: machine, session: lastSession))
-            places[name] = index
+            indices[name] = index
         }
         sessions[SessionID(lastSession)] = index
         feed(index, .seeds(seeds))
@@ -194,7 +194,7 @@ public final class GossipWorld {
         case .datagram(let bytes, let address):
             nodes[node].traffic.datagrams += 1
             nodes[node].traffic.datagramBytes += UInt64(bytes.count)
-            guard let to = places[address] else { return }
+            guard let to = indices[address] else { return }
             transmit(bytes, node, to: to)
         case .stream(let bytes, let session):
             guard let to = sessions[session], nodes[to].machine.ownSession == session else { return }

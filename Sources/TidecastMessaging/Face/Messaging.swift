@@ -13,7 +13,7 @@ import Foundation
 public final class Messaging: Sendable {
     let engine: Engine
     private let options: MessagingOptions
-    private let place: DelegatePlace
+    private let box: DelegateBox
     private let watch: ConnectionWatch
 
     /// A client of its own, beside that of `messaging()`. Throws `invalidRequest` for a server without TLS,
@@ -26,8 +26,8 @@ public final class Messaging: Sendable {
 
     init(_ options: MessagingOptions, storage: any Storage, transport: any Transport) throws {
         self.options = options
-        let place = DelegatePlace()
-        self.place = place
+        let box = DelegateBox()
+        self.box = box
         // The engine exists before this object, so its word finds the object here.
         let found = Weak()
         engine = try Engine(
@@ -66,16 +66,16 @@ public final class Messaging: Sendable {
     // MARK: Token
 
     public var delegate: (any MessagingDelegate)? {
-        get { place.current }
+        get { box.current }
         set {
-            guard let untold = place.set(newValue) else { return }
+            guard let untold = box.set(newValue) else { return }
             DispatchQueue.main.async { self.tell(untold) }
         }
     }
 
     private func tell(_ token: String?) {
         MainActor.assumeIsolated {
-            place.note(token)?.messaging(self, didReceiveRegistrationToken: token)
+            box.note(token)?.messaging(self, didReceiveRegistrationToken: token)
             NotificationCenter.default.post(name: .MessagingRegistrationTokenRefreshed, object: token)
         }
     }

@@ -37,7 +37,7 @@ public struct MessagingMessageInfo: Equatable, Sendable {
 }
 
 /// The delegate, and the token of which a delegate has not heard yet.
-final class DelegatePlace: @unchecked Sendable {  // Safe, because `lock` guards both variables.
+final class DelegateBox: @unchecked Sendable {  // Safe, because `lock` guards both variables.
     private let lock = NSLock()
     private weak var delegate: (any MessagingDelegate)?
     private var untold: String??

@@ -13,19 +13,19 @@ func result(of error: MessagingError?) -> Result<Void, any Error> {
 func settled<Value: Sendable>(
     _ ask: (@escaping @Sendable (Result<Value, any Error>) -> Void) -> Void
 ) async throws -> Value {
-    let place = AnswerPlace<Value>()
+    let box = AnswerBox<Value>()
     return try await withTaskCancellationHandler {
         try await withCheckedThrowingContinuation { continuation in
-            place.wait(continuation)
-            ask { place.answer($0) }
+            box.wait(continuation)
+            ask { box.answer($0) }
         }
     } onCancel: {
-        place.answer(.failure(CancellationError()))
+        box.answer(.failure(CancellationError()))
     }
 }
 
 /// Gives a continuation the first of several answers, also one that came before the continuation.
-private final class AnswerPlace<Value: Sendable>: @unchecked Sendable {  // Safe, because `lock` guards all.
+private final class AnswerBox<Value: Sendable>: @unchecked Sendable {  // Safe, because `lock` guards all.
     private let lock = NSLock()
     private var continuation: CheckedContinuation<Value, any Error>?
     private var early: Result<Value, any Error>?

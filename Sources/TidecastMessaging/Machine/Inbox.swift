@@ -45,8 +45,8 @@ struct Inbox {
         guard let message = item.messageID else { return waiting.append(item) }
         if inHand?.messageID == message {
             inHand?.id = item.id
-        } else if let place = waiting.firstIndex(where: { $0.messageID == message }) {
-            waiting[place].id = item.id
+        } else if let index = waiting.firstIndex(where: { $0.messageID == message }) {
+            waiting[index].id = item.id
         } else if remembered.contains(message) {
             waiting.append(Item(event: nil, id: item.id))
         } else {
@@ -103,7 +103,7 @@ struct Inbox {
 
     /// Ids of the former registration mean nothing to the next.
     mutating func forgetPositions() {
-        for place in waiting.indices { waiting[place].id = nil }
+        for index in waiting.indices { waiting[index].id = nil }
         inHand?.id = nil
         acknowledgeSent()
     }

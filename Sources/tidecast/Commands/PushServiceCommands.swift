@@ -160,9 +160,9 @@ extension Project.Push {
             if let authorities = web["authorities"] as? String {
                 rows.append(["certificate authorities", authorities])
             }
-            for (place, key) in (web["keys"] as? [[String: Any]] ?? []).enumerated() {
+            for (index, key) in (web["keys"] as? [[String: Any]] ?? []).enumerated() {
                 let text = key["publicKey"] as? String ?? ""
-                rows.append([place == 0 ? "public key" : "former public key", text])
+                rows.append([index == 0 ? "public key" : "former public key", text])
             }
             return rows
         }

@@ -20,12 +20,12 @@ struct ClientError: Error, CustomStringConvertible {
 
 /// Speaks HTTP/1.1 to a server: over the admin socket in a data folder, or to a URL.
 struct Client {
-    enum Place {
+    enum Endpoint {
         case socket(path: String)
         case url(host: String, port: Int)
         case secureURL(host: String, port: Int, authorityFile: String?)
     }
-    var place: Place
+    var endpoint: Endpoint
     /// Sent as `Authorization: Bearer`, where there is one.
     var token: String?
 
@@ -54,7 +54,7 @@ struct Client {
 
     /// The server hides the paths below /admin from everybody who shows no bearer.
     private func isHidden(_ response: Response, _ path: String) -> Bool {
-        if case .socket = place { return false }
+        if case .socket = endpoint { return false }
         return response.status == 404 && path.hasPrefix("/admin/") && (token == nil || isDeviceKey)
     }
 
@@ -149,7 +149,7 @@ struct Client {
     private static let patience = TimeAmount.minutes(2)
 
     private var host: String {
-        switch place {
+        switch endpoint {
         case .socket: "localhost"
         case .url(let host, let port): port == 80 ? host : "\(host):\(port)"
         case .secureURL(let host, let port, _): port == 443 ? host : "\(host):\(port)"
@@ -179,7 +179,7 @@ struct Client {
         let done = group.any().makePromise(of: Response.self)
         let outgoing = head
         var tls: (context: TLSContext, host: String)?
-        if case .secureURL(let host, _, let authority) = place {
+        if case .secureURL(let host, _, let authority) = endpoint {
             tls = (try TLSContext(authorityFile: authority), host)
         }
         let secure = tls
@@ -197,7 +197,7 @@ struct Client {
                 }
             }
         let connected: EventLoopFuture<any Channel>
-        switch place {
+        switch endpoint {
         case .socket(let path): connected = bootstrap.connect(unixDomainSocketPath: path)
         case .url(let host, let port), .secureURL(let host, let port, _):
             connected = bootstrap.connect(host: host, port: port)

@@ -69,13 +69,13 @@ struct ServerOptions: ParsableArguments {
             else { throw ClientError("\(server) is not an http:// or https:// URL") }
             if url.scheme == "https" {
                 return Client(
-                    place: .secureURL(host: host, port: url.port ?? 443, authorityFile: ca), token: token)
+                    endpoint: .secureURL(host: host, port: url.port ?? 443, authorityFile: ca), token: token)
             }
             guard !(token?.hasPrefix("tco_") ?? false) || ServerOptions.isLoopback(host) else {
                 throw ClientError(
                     "an operator's token would cross the network in clear text: use an https:// URL")
             }
-            return Client(place: .url(host: host, port: url.port ?? 80), token: token)
+            return Client(endpoint: .url(host: host, port: url.port ?? 80), token: token)
         }
         guard ca == nil else { throw ValidationError("--ca is for --server.") }
         guard let folder else { throw ClientError("no server was named: give --data FOLDER or --server URL") }
@@ -88,7 +88,7 @@ struct ServerOptions: ParsableArguments {
             }
             try ServerOptions.startOwnServer(folder)
         }
-        return Client(place: .socket(path: socket), token: nil)
+        return Client(endpoint: .socket(path: socket), token: nil)
     }
 
     private static func isLoopback(_ host: String) -> Bool {
@@ -133,7 +133,7 @@ struct ServerOptions: ParsableArguments {
         // `stat` sees nothing in a folder that others may not enter; the request below finds that out.
         guard stat(path, &status) == 0 || errno == EACCES else { return false }
         do {
-            _ = try Client(place: .socket(path: path), token: nil).call(.GET, "/healthz")
+            _ = try Client(endpoint: .socket(path: path), token: nil).call(.GET, "/healthz")
             return true
         } catch let error as ClientError where [ENOENT, ECONNREFUSED].contains(error.connectError) {
             return false

@@ -1,8 +1,8 @@
 import Model
 
-/// Who has the places for messages at the sender. One service may have half of a partition's places and one
+/// Who has the slots for messages at the sender. One service may have half of a partition's slots and one
 /// project three quarters, so that a long fan-out or a slow service leaves some to the others.
-struct PushPlaces {
+struct PushSlots {
     enum Room {
         case free
         /// The service has as many as it may have: its own answers make room.
@@ -13,7 +13,7 @@ struct PushPlaces {
 
     var byOrigin: [PushOrigin: Int] = [:]
     var byProject: [ProjectNumber: Int] = [:]
-    /// Services for which a project had no place left.
+    /// Services for which a project had no slot left.
     private var turnedAway: [ProjectNumber: Line] = [:]
 
     /// Services in the order in which they asked, from `head` on, each once. Clients choose some of them, so
@@ -24,9 +24,9 @@ struct PushPlaces {
         var head = 0
     }
 
-    func room(for origin: PushOrigin, of places: Int) -> Room {
-        if byOrigin[origin] ?? 0 >= max(1, places / 2) { return .originFull }
-        return byProject[origin.project] ?? 0 >= max(1, places * 3 / 4) ? .projectFull : .free
+    func room(for origin: PushOrigin, of slots: Int) -> Room {
+        if byOrigin[origin] ?? 0 >= max(1, slots / 2) { return .originFull }
+        return byProject[origin.project] ?? 0 >= max(1, slots * 3 / 4) ? .projectFull : .free
     }
 
     mutating func add(_ origin: PushOrigin) {
@@ -44,7 +44,7 @@ struct PushPlaces {
         turnedAway[origin.project]?.order.append(origin)
     }
 
-    /// The service of the project whose turn it is, now that the project has a place again.
+    /// The service of the project whose turn it is, now that the project has a slot again.
     mutating func next(of project: ProjectNumber) -> PushOrigin? {
         guard var line = turnedAway.removeValue(forKey: project) else { return nil }
         let first = line.order[line.head]

@@ -1,12 +1,12 @@
-// The places of fields in their schemas, as plain numbers, so that a send looks up no names. A test compares
+// The indices of fields in their schemas, as plain numbers, so that a send looks up no names. A test compares
 // them with the schemas.
 
-enum RequestPlace {
+enum RequestField {
     static let message = 0
     static let validateOnly = 1
 }
 
-enum MessagePlace {
+enum MessageField {
     static let data = 1
     static let notification = 2
     static let android = 3
@@ -23,7 +23,7 @@ enum MessagePlace {
 }
 
 extension Platforms {
-    /// Both versions of the Android block have these places, except the last three.
+    /// Both versions of the Android block have these indices, except the last three.
     enum Android {
         static let collapseKey = 0
         static let ttl = 1
