@@ -72,7 +72,7 @@ final class ClientLoop {
     }
 
     private func takeMail() {
-        let mail = mailbox.take()
+        let mail = mailbox.drain()
         let now = now
         for request in mail.requests {
             lastTicket += 1

@@ -33,7 +33,7 @@ final class Mailbox: Sendable {
         }
     }
 
-    func take() -> Mail {
+    func drain() -> Mail {
         content.withLock { content in
             defer { content.mail = Mail() }
             return content.mail

@@ -57,7 +57,7 @@ public struct RefusedAttempts: Sendable {
     }
 
     /// Entries for the counted attempts, when the period is over; then a new period begins.
-    public mutating func take(now: WallTime) -> [AuditEntry] {
+    public mutating func drain(now: WallTime) -> [AuditEntry] {
         let age = now.milliseconds - began
         // A clock that was set back begins a new period as well.
         guard age >= RefusedAttempts.period || age < 0 else { return [] }

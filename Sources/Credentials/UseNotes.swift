@@ -24,7 +24,7 @@ public struct UseNotes: Sendable {
     }
 
     /// The uses to store; also forgets credentials that nobody used for a while.
-    public mutating func take(now: WallTime) -> [String: WallTime] {
+    public mutating func drain(now: WallTime) -> [String: WallTime] {
         defer { waiting.removeAll() }
         noted = noted.filter { now.milliseconds - $0.value < UseNotes.period && $0.value <= now.milliseconds }
         return waiting

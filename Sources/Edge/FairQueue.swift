@@ -179,12 +179,12 @@ struct FairQueue<Item> {
                 ring.append(ring.removeFirst())
                 continue
             }
-            return take(from: line, now: now)
+            return dequeue(from: line, now: now)
         }
         return nil
     }
 
-    private mutating func take(from line: Line, now: MonotonicTime) -> Served {
+    private mutating func dequeue(from line: Line, now: MonotonicTime) -> Served {
         let (item, cost, began, since) = line.waiting.removeFirst()
         line.deficit -= cost
         line.work -= cost

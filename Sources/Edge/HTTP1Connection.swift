@@ -374,7 +374,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
             while responder.hasQueued, buffer.readableBytes < limit || responder.offset > 0 {
                 buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: 4096) { raw in
                     guard let base = raw.bindMemory(to: UInt8.self).baseAddress else { return 0 }
-                    return responder.take(base, raw.count)
+                    return responder.read(into: base, raw.count)
                 }
             }
             written = buffer.readableBytes

@@ -25,7 +25,7 @@ extension HTTP2Session {
                 }
                 return size
             }
-            let copied = responder.take(buffer, length)
+            let copied = responder.read(into: buffer, length)
             if responder.state == .ending, !responder.hasQueued {
                 flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue)
                 return copied

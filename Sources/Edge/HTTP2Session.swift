@@ -254,7 +254,7 @@ final class HTTP2Session {
         guard let frame, let heading else { return 0 }
         let isTrailer = frame.pointee.headers.cat != NGHTTP2_HCAT_REQUEST
         let isTaken = heading.request._withUnsafeGuaranteedRef {
-            $0.take(name, value, isTrailer: isTrailer, configuration: configuration)
+            $0.addField(name, value, isTrailer: isTrailer, configuration: configuration)
         }
         if isTaken { return 0 }
         let isTooLarge = heading.request._withUnsafeGuaranteedRef { $0.head.isTooLarge }

@@ -17,7 +17,7 @@ final class IncomingRequest: HTTPRequest {
     }
 
     /// Takes one field; false where the block is malformed or past its bounds, and stays so.
-    func take(
+    func addField(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
         configuration: EdgeConfiguration
     ) -> Bool {
@@ -27,7 +27,7 @@ final class IncomingRequest: HTTPRequest {
             head.isTooLarge = true
             return false
         }
-        return head.take(name, value, isTrailer: isTrailer, into: self)
+        return head.addField(name, value, isTrailer: isTrailer, into: self)
     }
 
     fileprivate func clear() {

@@ -18,7 +18,7 @@ struct RequestHead {
     private(set) var contentLength: Int?
 
     /// Takes one field. Returns false where the request is malformed, and remembers that.
-    mutating func take(
+    mutating func addField(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, isTrailer: Bool,
         into request: HTTPRequest
     ) -> Bool {

@@ -219,7 +219,7 @@ public final class Responder {
     var hasQueued: Bool { first != nil }
 
     /// Copies up to `count` queued bytes to `target`.
-    func take(_ target: UnsafeMutablePointer<UInt8>, _ count: Int) -> Int {
+    func read(into target: UnsafeMutablePointer<UInt8>, _ count: Int) -> Int {
         var copied = 0
         while copied < count, let chunk = first {
             let size = min(count - copied, chunk.bytes.count - offset)

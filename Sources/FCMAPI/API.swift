@@ -235,7 +235,7 @@ public final class API {
     }
 
     /// The credentials that were used lately, with their times, for the node to store.
-    public func takeUses(now: WallTime) -> [String: WallTime] { authenticator.uses.take(now: now) }
+    public func takeUses(now: WallTime) -> [String: WallTime] { authenticator.uses.drain(now: now) }
 
     /// The sender of a request that did not come over the admin socket, as the audit log names it.
     public func author(of request: HTTPRequest, now: WallTime) -> String {

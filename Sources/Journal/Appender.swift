@@ -218,7 +218,7 @@ public struct Appender: Sendable {
         }
         hasRetried = false
         guard !waiting.isEmpty else { return }
-        let rows = waiting.take(rowsMax: options.batchRowsMax, bytesMax: options.batchBytesMax)
+        let rows = waiting.dequeue(rowsMax: options.batchRowsMax, bytesMax: options.batchBytesMax)
         launch(Batch(id: nextBatch(), rows: rows, isInDoubt: false), &effects)
     }
 

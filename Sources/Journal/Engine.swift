@@ -123,7 +123,7 @@ public protocol Engine: AnyObject {
     /// Makes `session` the owner and appends the barrier, if the row is still as `former` says. The barrier
     /// must stand directly behind the last record. `nil`: another session was faster. Refused while another
     /// living session owns the partition.
-    func take(
+    func takeOver(
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch?
     /// The sequence of the last record ever appended, 0 before the first.

@@ -15,7 +15,7 @@ struct RowQueue: Sendable {
     }
 
     /// The first rows, up to both bounds, but at least one if there is one.
-    mutating func take(rowsMax: Int, bytesMax: Int) -> [Row] {
+    mutating func dequeue(rowsMax: Int, bytesMax: Int) -> [Row] {
         var bytes = 0
         var end = head
         while end < rows.count, end - head < rowsMax {

@@ -63,7 +63,7 @@ struct ReplayGuard: Sendable {
         private(set) var highest: UInt64 = 0
         private var words = SIMD8<UInt64>()
 
-        mutating func take(_ number: UInt64) -> Bool {
+        mutating func accept(_ number: UInt64) -> Bool {
             let (word, top) = (number >> 6, highest >> 6)
             if word > top {
                 for step in 1...min(word - top, Window.wordCount) { words[Window.slot(top + step)] = 0 }
@@ -115,7 +115,7 @@ struct ReplayGuard: Sendable {
             guard sender > forgottenUpTo else { return .refused(.repeated) }
             guard makeRoom(isKept) else { return .refused(.crowded) }
         }
-        guard window.take(mark.number) else { return .refused(.repeated) }
+        guard window.accept(mark.number) else { return .refused(.repeated) }
         senders[sender] = .heard(window)
         return mark.target == own ? .taken : .question
     }

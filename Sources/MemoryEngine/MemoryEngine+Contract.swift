@@ -44,7 +44,7 @@ extension MemoryEngine {
         return partitionsByID.map(\.row).filter { share.holds($0.id) }
     }
 
-    public func take(
+    public func takeOver(
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch? {
         let index = try self.partition(partition)

@@ -42,9 +42,9 @@ private struct ConditionParser {
         var left = try operand(depth: depth)
         while true {
             skipBlanks()
-            if take("&&") {
+            if consume("&&") {
                 left = .and(left, try operand(depth: depth))
-            } else if take("||") {
+            } else if consume("||") {
                 left = .or(left, try operand(depth: depth))
             } else {
                 return left
@@ -55,18 +55,18 @@ private struct ConditionParser {
     private mutating func operand(depth: Int) throws(ConditionError) -> Condition.Node {
         guard depth < Condition.depthMax else { throw fail("nested too deeply") }
         skipBlanks()
-        if take("!") { return .not(try operand(depth: depth + 1)) }
-        if take("(") {
+        if consume("!") { return .not(try operand(depth: depth + 1)) }
+        if consume("(") {
             let inner = try expression(depth: depth + 1)
             skipBlanks()
-            guard take(")") else { throw fail("a parenthesis is not closed") }
+            guard consume(")") else { throw fail("a parenthesis is not closed") }
             return inner
         }
         return try topic()
     }
 
     private mutating func topic() throws(ConditionError) -> Condition.Node {
-        guard take("'") else { throw fail("a topic in single quotes should stand here") }
+        guard consume("'") else { throw fail("a topic in single quotes should stand here") }
         let start = index
         while index < text.count, text[index] != UInt8(ascii: "'") { index += 1 }
         guard index < text.count else { throw fail("a quote is not closed") }
@@ -75,11 +75,11 @@ private struct ConditionParser {
         }
         index += 1
         skipBlanks()
-        guard take("in"), index < text.count, isBlank(text[index]) else {
+        guard consume("in"), index < text.count, isBlank(text[index]) else {
             throw fail("'in topics' should follow")
         }
         skipBlanks()
-        guard take("topics"), index == text.count || !TopicName.allows(text[index]) else {
+        guard consume("topics"), index == text.count || !TopicName.allows(text[index]) else {
             throw fail("'in topics' should follow")
         }
         atoms += 1
@@ -108,7 +108,7 @@ private struct ConditionParser {
         while index < text.count, isBlank(text[index]) { index += 1 }
     }
 
-    private mutating func take(_ token: StaticString) -> Bool {
+    private mutating func consume(_ token: StaticString) -> Bool {
         let count = token.utf8CodeUnitCount
         guard index + count <= text.count else { return false }
         for offset in 0..<count where text[index + offset] != token.utf8Start[offset] { return false }

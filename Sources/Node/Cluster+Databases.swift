@@ -129,11 +129,11 @@ extension Cluster {
         }
     }
 
-    func take(_ row: PartitionRow, markingDead former: SessionID?) {
+    func takeOver(_ row: PartitionRow, markingDead former: SessionID?) {
         let session = shared.session
         connections(of: row.id).control.perform({ engine in
             if let former { try engine.fence(former) }
-            return try PartitionTransfer.take(row, by: session, of: engine)?.epoch
+            return try PartitionTransfer.takeOver(row, by: session, of: engine)?.epoch
         }) { result in
             switch result {
             case .success(let epoch): self.tellOwnership(.taken(row.id, epoch))

@@ -127,7 +127,7 @@ final class Cluster: @unchecked Sendable {
         case .markDead(let session, let database):
             databaseConnections[database].control.perform({ engine in try engine.fence(session) }) { _ in }
         case .askFormer(let row, let former): ask(row, former)
-        case .take(let row, let former): take(row, markingDead: former)
+        case .takeOver(let row, let former): takeOver(row, markingDead: former)
         case .follow(let id): follow(id)
         case .order(let order, let id): boxes[shared.loop(of: id)].post(.order(order))
         case .orderAll(let order): for box in boxes { box.post(.order(order)) }

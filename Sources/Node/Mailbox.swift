@@ -66,12 +66,12 @@ final class Mailbox: Sendable {
     func close() { state.withLock { $0.isClosed = true } }
 
     /// Takes everything that has come. The next post wakes the loop again.
-    func take() -> (bodies: [Body], messages: [LoopMessage]) {
+    func drain() -> (bodies: [Body], messages: [LoopMessage]) {
         state.withLock { state in
             state.isAwake = false
             var bodies: [Body] = []
             swap(&bodies, &state.bodies)
-            let messages = state.inbox.take()
+            let messages = state.inbox.drain()
             note(state.inbox.pressure)
             return (bodies, messages)
         }

@@ -85,7 +85,7 @@ extension Node {
         let contents = try Catalog.load(engine, Vault(configuration.secrets))
         return Opened(
             session: session, partitions: try Recovery.takeAll(session, of: engine), contents: contents,
-            formerQuotas: try FormerQuotas.take(
+            formerQuotas: try FormerQuotas.claim(
                 from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
     }
 

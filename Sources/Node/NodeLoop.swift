@@ -119,7 +119,7 @@ final class NodeLoop: @unchecked Sendable {
     func turn() {
         isTurnScheduled = false
         now = Clock.now()
-        let (bodies, messages) = mailboxes[number].take()
+        let (bodies, messages) = mailboxes[number].drain()
         for body in bodies { body(self) }
         core.turn(messages, now: now)
         settle()

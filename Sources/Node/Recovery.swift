@@ -10,7 +10,7 @@ enum Recovery {
     static func takeAll(_ session: SessionID, of engine: any Engine) throws -> [OwnedPartition] {
         var owned: [OwnedPartition] = []
         for row in try engine.partitions() {
-            guard let taken = try PartitionTransfer.take(row, by: session, of: engine) else {
+            guard let taken = try PartitionTransfer.takeOver(row, by: session, of: engine) else {
                 throw EngineError.fenced
             }
             owned.append(

@@ -104,7 +104,7 @@ final class RequestFrontend {
 
     /// Adds to the audit log how many attempts followed the first ones.
     func tellRefused(now: WallTime) {
-        loop.shared.administrator.tellRefused(attempts.take(now: now), loop.shared.log)
+        loop.shared.administrator.tellRefused(attempts.drain(now: now), loop.shared.log)
     }
 
     private func carryOut(

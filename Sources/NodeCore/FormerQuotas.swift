@@ -31,7 +31,7 @@ public struct FormerQuotas: Sendable {
 
     // MARK: The engine's row
 
-    public static func take(
+    public static func claim(
         from engine: any Engine, projects: [ProjectNumber], now: WallTime
     ) throws -> FormerQuotas {
         var former = FormerQuotas()

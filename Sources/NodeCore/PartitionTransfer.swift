@@ -7,12 +7,12 @@ import Partitions
 public enum PartitionTransfer {
     /// Makes `session` the owner, if the row is still as it was read, and begins its epoch with a barrier.
     /// `nil`: another node was faster.
-    public static func take(
+    public static func takeOver(
         _ row: PartitionRow, by session: SessionID, of engine: any Engine
     ) throws -> (epoch: Epoch, barrier: Row)? {
         let last = try engine.lastSequence(row.id)
         let barrier = try Partition.barrier(of: row, by: session, behind: last)
-        return try engine.take(row.id, from: row, by: session, barrier: barrier).map { ($0, barrier) }
+        return try engine.takeOver(row.id, from: row, by: session, barrier: barrier).map { ($0, barrier) }
     }
 
     public struct Loaded: Sendable {

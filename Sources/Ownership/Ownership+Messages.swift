@@ -125,7 +125,7 @@ extension Ownership {
         case fenceFailed(SessionID)
         /// `nil`: another node was faster.
         case taken(PartitionID, Epoch?)
-        case takeFailed(PartitionID)
+        case takeOverFailed(PartitionID)
         /// The loop has read the partition and serves it, or has quarantined it.
         case serving(PartitionID)
         /// The partition's machine has ended and its row has no owner.
@@ -158,7 +158,7 @@ extension Ownership {
         case poll(NodeInfo)
         /// Mark the session dead, if its counter is still this one.
         case fence(SessionID, at: UInt64)
-        case take(PartitionRow)
+        case takeOver(PartitionRow)
         /// This node owns the partition since this epoch: read it and serve it. The former owner may grant
         /// tokens until `grantsAfter`.
         case load(PartitionID, Epoch, grantsAfter: MonotonicTime?)

@@ -99,7 +99,7 @@ public struct Ownership {
         case .fenced: poll(&turn)
         case .fenceFailed(let session): fencing.remove(session)
         case .taken(let id, let epoch): taken(id, in: epoch, &turn)
-        case .takeFailed(let id): if case .taking = holdings[id] { holdings[id] = nil }
+        case .takeOverFailed(let id): if case .taking = holdings[id] { holdings[id] = nil }
         case .serving(let id):
             if case .loading(let epoch) = holdings[id] { holdings[id] = .serving(epoch) }
             updateStatus(&turn)
@@ -315,7 +315,7 @@ public struct Ownership {
                 taking += 1
                 holdings[row.id] = .taking
                 formerGrants.noteTaking(row)
-                turn.effects.append(.take(row))
+                turn.effects.append(.takeOver(row))
             case .serving(let epoch):
                 guard let wished, wished != name, info.isLeaving || info.isCutOff || isStable,
                     !formerGrants.mayGrant(row.id, turn.now)

@@ -54,7 +54,7 @@ extension PostgresEngine {
         }
     }
 
-    public func take(
+    public func takeOver(
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch? {
         let id = Parameter.partition(partition)

@@ -46,7 +46,7 @@ final class Mailbox: Sendable {
         }
     }
 
-    func take() -> (requests: [PushHTTPRequest], isStopping: Bool) {
+    func drain() -> (requests: [PushHTTPRequest], isStopping: Bool) {
         content.withLock { content in
             defer { content.requests = [] }
             return (content.requests, content.isStopping)

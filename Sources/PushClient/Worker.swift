@@ -48,7 +48,7 @@ final class Worker {
 
     func run() {
         while true {
-            let (requests, isStopping) = mailbox.take()
+            let (requests, isStopping) = mailbox.drain()
             if isStopping {
                 end(requests)
                 return

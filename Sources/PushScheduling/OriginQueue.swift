@@ -243,7 +243,7 @@ public struct OriginQueue<Request> {
     /// Takes out the requests that have waited for too long.
     public mutating func expire(now: MonotonicTime) -> [Request] {
         let most = longestWait
-        return takeLate() + take { now.since($0.since) > most }
+        return takeLate() + dequeue { now.since($0.since) > most }
     }
 
     /// The requests that were too late when their turn came.
@@ -262,9 +262,9 @@ public struct OriginQueue<Request> {
     }
 
     /// Takes out all requests that wait.
-    public mutating func takeAll() -> [Request] { takeLate() + take { _ in true } }
+    public mutating func takeAll() -> [Request] { takeLate() + dequeue { _ in true } }
 
-    private mutating func take(
+    private mutating func dequeue(
         while isTaken: ((request: Request, since: MonotonicTime)) -> Bool
     ) -> [Request] {
         var taken: [Request] = []

@@ -104,7 +104,7 @@ extension SQLiteEngine {
         return Checksum.of(writer.bytes)
     }
 
-    public func take(
+    public func takeOver(
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch? {
         try SQLiteEngine.check(barrier.sequence)

@@ -16,7 +16,7 @@ extension CoreBench {
         let session = try engine.beginSession(node: "bench")
         guard let row = try engine.partitions().first else { return }
         let barrier = try Partition.barrier(of: row, by: session, behind: .zero)
-        _ = try engine.take(id, from: row, by: session, barrier: barrier)
+        _ = try engine.takeOver(id, from: row, by: session, barrier: barrier)
         var random = SystemRandomNumberGenerator()
         let size = PartitionOptions(partitionCount: 1).snapshotPartBytes
         let bytes = (0..<size).map { _ in UInt8.random(in: 0...255, using: &random) }

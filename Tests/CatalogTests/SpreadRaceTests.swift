@@ -60,7 +60,7 @@ private final class Connection: Engine {
     func beginSession(node: String) throws(EngineError) -> SessionID { throw notAsked() }
     func fence(_ session: SessionID) throws(EngineError) { throw notAsked() }
     func isAlive(_ session: SessionID) throws(EngineError) -> Bool { throw notAsked() }
-    func take(
+    func takeOver(
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch? { throw notAsked() }
     func lastSequence(_ partition: PartitionID) throws(EngineError) -> Sequence { throw notAsked() }

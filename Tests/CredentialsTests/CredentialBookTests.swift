@@ -210,24 +210,24 @@ private func name(_ number: Int) -> String {
         notes.note("a", now: at(1000))
         notes.note("a", now: at(2000))
         notes.note("b", now: at(3000))
-        #expect(notes.take(now: at(4000)) == ["a": at(1000), "b": at(3000)])
+        #expect(notes.drain(now: at(4000)) == ["a": at(1000), "b": at(3000)])
         notes.note("a", now: at(5000))
-        #expect(notes.take(now: at(6000)).isEmpty)
+        #expect(notes.drain(now: at(6000)).isEmpty)
         notes.note("a", now: at(1000 + UseNotes.period))
-        #expect(notes.take(now: at(2000 + UseNotes.period)) == ["a": at(1000 + UseNotes.period)])
+        #expect(notes.drain(now: at(2000 + UseNotes.period)) == ["a": at(1000 + UseNotes.period)])
         // A clock that goes back must not stop the notes of uses.
         notes.note("a", now: at(7))
-        #expect(notes.take(now: at(8)) == ["a": at(7)])
+        #expect(notes.drain(now: at(8)) == ["a": at(7)])
     }
 
     @Test("is noted for a bounded number of credentials in a period")
     func hasABound() {
         var notes = UseNotes()
         for number in 0..<(UseNotes.countMax + 10) { notes.note("\(number)", now: at(1000)) }
-        #expect(notes.take(now: at(1001)).count == UseNotes.countMax)
+        #expect(notes.drain(now: at(1001)).count == UseNotes.countMax)
         notes.note("later", now: at(1002))
-        #expect(notes.take(now: at(1000 + UseNotes.period)).isEmpty)
+        #expect(notes.drain(now: at(1000 + UseNotes.period)).isEmpty)
         notes.note("later", now: at(1001 + UseNotes.period))
-        #expect(notes.take(now: at(1001 + UseNotes.period)).count == 1)
+        #expect(notes.drain(now: at(1001 + UseNotes.period)).count == 1)
     }
 }

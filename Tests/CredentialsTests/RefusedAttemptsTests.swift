@@ -27,11 +27,11 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
         // An attempt from another address gets an entry at once as well.
         let other = attempts.note(attempt("192.0.2.8"), now: at(2000))
         #expect(other != nil)
-        let early = attempts.take(now: at(1000 + RefusedAttempts.period - 1))
+        let early = attempts.drain(now: at(1000 + RefusedAttempts.period - 1))
         #expect(early.isEmpty)
-        let rest = attempts.take(now: at(1000 + RefusedAttempts.period))
+        let rest = attempts.drain(now: at(1000 + RefusedAttempts.period))
         #expect(rest.map(\.subject) == ["1000 more in a minute, the last one: number 999"])
-        let late = attempts.take(now: at(500_000))
+        let late = attempts.drain(now: at(500_000))
         #expect(late.isEmpty)
         let again = attempts.note(attempt("192.0.2.7"), now: at(500_000))
         #expect(again != nil)
@@ -45,7 +45,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
             told += 1
         }
         #expect(told == RefusedAttempts.countMax)
-        let rest = attempts.take(now: at(5 + RefusedAttempts.period))
+        let rest = attempts.drain(now: at(5 + RefusedAttempts.period))
         #expect(rest.map(\.subject) == ["\(10_000 - RefusedAttempts.countMax) more in a minute"])
         #expect(rest.first?.author.source == "more addresses")
     }
@@ -54,7 +54,7 @@ private func at(_ milliseconds: Int64) -> WallTime { WallTime(milliseconds: mill
     func clockSetBack() {
         var attempts = RefusedAttempts()
         for _ in 0..<2 { _ = attempts.note(attempt("192.0.2.7"), now: at(90_000)) }
-        let rest = attempts.take(now: at(10))
+        let rest = attempts.drain(now: at(10))
         #expect(rest.count == 1)
     }
 }

@@ -40,7 +40,7 @@ struct RequestHeadTests {
             for (name, value) in list {
                 let isTaken = Array(name.utf8).withUnsafeBufferPointer { name in
                     Array(value.utf8).withUnsafeBufferPointer { value in
-                        head.take(name, value, isTrailer: isTrailer, into: request)
+                        head.addField(name, value, isTrailer: isTrailer, into: request)
                     }
                 }
                 if !isTaken { return nil }

@@ -20,10 +20,10 @@ import Testing
         return responder
     }
 
-    private func take(_ count: Int, of responder: Responder) -> [UInt8] {
+    private func read(_ count: Int, of responder: Responder) -> [UInt8] {
         withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { bytes in
             guard let base = bytes.baseAddress else { return [] }
-            return Array(bytes.prefix(responder.take(base, count)))
+            return Array(bytes.prefix(responder.read(into: base, count)))
         }
     }
 
@@ -37,7 +37,7 @@ import Testing
             #expect(responder.write(chunk))
         }
         for number in 0..<10_000 {
-            #expect(take(2, of: responder) == [UInt8(number % 200), 1])
+            #expect(read(2, of: responder) == [UInt8(number % 200), 1])
             #expect(responder.write(SharedBytes([UInt8(number % 200), 1])))
         }
         #expect(third == nil)
@@ -58,11 +58,11 @@ import Testing
         queue(7, 100, to: responder)
         #expect(responder.keptBytes() == 25)
         // The first chunk is gone, and the second is begun.
-        #expect(take(11, of: responder).count == 11)
+        #expect(read(11, of: responder).count == 11)
         #expect(responder.keptBytes() == 715)
-        _ = take(1009, of: responder)
+        _ = read(1009, of: responder)
         #expect(responder.keptBytes() == 705)
-        _ = take(705, of: responder)
+        _ = read(705, of: responder)
         #expect(responder.keptBytes() == 0)
         queue(1, 7, to: responder)
         #expect(responder.keptBytes() == 0)
@@ -99,11 +99,11 @@ import Testing
         #expect(bytes.sweep(streams).isEmpty)
         let ended = bytes.sweep(streams)
         #expect(ended.count == 1 && ended.first === streams[1])
-        _ = take(60_000, of: streams[0])
-        _ = take(75_000, of: streams[2])
+        _ = read(60_000, of: streams[0])
+        _ = read(75_000, of: streams[2])
         #expect(bytes.sweep(streams).isEmpty)
         #expect(shared.bytes == ByteBudget.stepBytes, "of 20,000 bytes")
-        _ = take(20_000, of: streams[2])
+        _ = read(20_000, of: streams[2])
         #expect(bytes.sweep(streams).isEmpty && shared.bytes == 0)
         #expect(streams.allSatisfy { !$0.mayKeep })
     }

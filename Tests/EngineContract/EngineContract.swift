@@ -75,7 +75,7 @@ public enum EngineContract {
             try engine.fence(dead)
             #expect(
                 engine.append(session: one, batch: BatchID(1), rows: [try row(0, 2)]) == .rows([.unowned]))
-            _ = try engine.take(p(0), from: former, by: one, barrier: try row(0, 2))
+            _ = try engine.takeOver(p(0), from: former, by: one, barrier: try row(0, 2))
             let rows = [try row(0, 3), try row(1, 2), try row(0, 4), try row(0, 2)]
             #expect(
                 engine.append(session: one, batch: BatchID(1), rows: rows)
@@ -119,17 +119,17 @@ public enum EngineContract {
             let one = try engine.beginSession(node: "b")
             let two = try engine.beginSession(node: "c")
             #expect(throws: EngineError.self) {
-                try engine.take(p(0), from: former, by: one, barrier: try row(0, 2))
+                try engine.takeOver(p(0), from: former, by: one, barrier: try row(0, 2))
             }
             try engine.fence(dead)
             // An engine must not take a barrier that would leave a hole in the journal.
-            #expect(try engine.take(p(0), from: former, by: one, barrier: try row(0, 3)) == nil)
-            #expect(try engine.take(p(0), from: former, by: one, barrier: try row(0, 2)) == Epoch(2))
-            #expect(try engine.take(p(0), from: former, by: two, barrier: try row(0, 3)) == nil)
+            #expect(try engine.takeOver(p(0), from: former, by: one, barrier: try row(0, 3)) == nil)
+            #expect(try engine.takeOver(p(0), from: former, by: one, barrier: try row(0, 2)) == Epoch(2))
+            #expect(try engine.takeOver(p(0), from: former, by: two, barrier: try row(0, 3)) == nil)
             let now = try engine.partitions()[0]
             #expect(now.owner == one && now.epoch == Epoch(2) && now.history == former.history)
             #expect(throws: EngineError.fenced) {
-                try engine.take(p(1), from: former, by: dead, barrier: try row(1, 2))
+                try engine.takeOver(p(1), from: former, by: dead, barrier: try row(1, 2))
             }
         }
     }

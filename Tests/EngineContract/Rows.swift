@@ -25,7 +25,7 @@ public func begin(_ engine: any Engine, partitions: Int = 2, node: String = "a")
     for former in try engine.partitions() {
         let next = try engine.lastSequence(former.id).next
         let barrier = try row(Int(former.id.rawValue), next.rawValue, bytes: 0)
-        guard try engine.take(former.id, from: former, by: session, barrier: barrier) != nil else {
+        guard try engine.takeOver(former.id, from: former, by: session, barrier: barrier) != nil else {
             throw EngineError.refused("lost the race for \(former.id)")
         }
     }

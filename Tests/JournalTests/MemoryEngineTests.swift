@@ -56,7 +56,8 @@ import Testing
                 partition: former.id, sequence: next,
                 payload: try payload(Int(former.id.rawValue), next.rawValue, 0))
             #expect(
-                try harness.engine.take(former.id, from: former, by: harness.session, barrier: barrier) != nil
+                try harness.engine.takeOver(former.id, from: former, by: harness.session, barrier: barrier)
+                    != nil
             )
             harness.durable.append(barrier)
             harness.next.append(next.rawValue + 1)
@@ -145,7 +146,7 @@ import Testing
         let one = PartitionID(0)
         let barrier = Row(partition: one, sequence: Sequence(1), payload: try payload(0, 1, 5))
         let former = try #require(try engine.partitions().first)
-        #expect(try engine.take(one, from: former, by: session, barrier: barrier) == Epoch(1))
+        #expect(try engine.takeOver(one, from: former, by: session, barrier: barrier) == Epoch(1))
         let row = Row(partition: one, sequence: Sequence(2), payload: try payload(0, 2, 5))
         #expect(engine.append(session: session, batch: BatchID(1), rows: [row]) == .rows([.appended]))
         engine.damage(one, Sequence(2), byte: 42, mask: 4)

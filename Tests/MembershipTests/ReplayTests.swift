@@ -93,9 +93,9 @@ private typealias Refusal = ReplayGuard.Refusal
     func outOfOrder() {
         var window = ReplayGuard.Window()
         let numbers: [UInt64] = [5, 3, 4, 600, 200, 599, 1]
-        let taken = numbers.map { window.take($0) }
+        let taken = numbers.map { window.accept($0) }
         #expect(taken == [true, true, true, true, true, true, false])
-        #expect(numbers.allSatisfy { !window.take($0) })
+        #expect(numbers.allSatisfy { !window.accept($0) })
         #expect(window.highest == 600)
     }
 
@@ -110,7 +110,7 @@ private typealias Refusal = ReplayGuard.Refusal
             top += random.next(upperBound: UInt64(random.next(upperBound: UInt64(50)) == 0 ? 2000 : 3))
             let back = random.next(upperBound: UInt64(900))
             let number = max(1, top > back ? top - back : 1)
-            let isTaken = window.take(number)
+            let isTaken = window.accept(number)
             if isTaken { #expect(came.insert(number).inserted, "\(number) was taken twice") }
             // The window knows exactly each number that is less than seven words behind.
             if !isTaken, window.highest - number < 448 { #expect(came.contains(number), "\(number)") }
@@ -120,7 +120,7 @@ private typealias Refusal = ReplayGuard.Refusal
     @Test("does not break the window at the last of all numbers")
     func lastNumber() {
         var window = ReplayGuard.Window()
-        let ends = [UInt64.max, .max, 1, .max - 1].map { window.take($0) }
+        let ends = [UInt64.max, .max, 1, .max - 1].map { window.accept($0) }
         #expect(ends == [true, false, false, true])
     }
 

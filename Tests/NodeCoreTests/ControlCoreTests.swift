@@ -196,10 +196,10 @@ extension [ControlEffect] {
         var row = try #require(harness.rows(of: 1).first)
         row.owner = SessionID(3)
         let dead = harness.hear(.former(row, SessionID(3), isAlive: false))
-        #expect(dead.contains { if case .take(row, SessionID(3)) = $0 { true } else { false } })
+        #expect(dead.contains { if case .takeOver(row, SessionID(3)) = $0 { true } else { false } })
         let alive = harness.hear(.former(row, SessionID(3), isAlive: true))
         #expect(alive.contains { if case .noted(.notTaken) = $0 { true } else { false } })
-        #expect(!alive.contains { if case .take = $0 { true } else { false } })
+        #expect(!alive.contains { if case .takeOver = $0 { true } else { false } })
     }
 
     @Test("notes a fence that failed with its reason, and a lease that has moved not at all")

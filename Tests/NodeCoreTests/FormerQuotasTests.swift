@@ -14,7 +14,7 @@ struct FormerQuotasTests {
     let started = MonotonicTime(nanoseconds: 50_000_000_000)
 
     private func start(_ milliseconds: Int64) throws -> FormerQuotas {
-        try FormerQuotas.take(
+        try FormerQuotas.claim(
             from: engine, projects: projects, now: WallTime(milliseconds: milliseconds))
     }
 

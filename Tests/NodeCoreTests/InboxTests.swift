@@ -31,7 +31,7 @@ import Testing
             seen.append(inbox.pressure)
         }
         #expect(seen == [.none, .behind, .behind, .full])
-        let taken = inbox.take()
+        let taken = inbox.drain()
         #expect(taken.count == 4 && inbox.pressure == .none)
         inbox.post(.stream(from: PartitionID(1), event(1, bytes: 9900)))
         #expect(inbox.pressure == .full, "one long message fills it as well")
@@ -48,11 +48,11 @@ import Testing
             isTaken.append(inbox.post(frames(count), from: processID))
         }
         #expect(isTaken == [true, false, false, false])
-        let taken = inbox.take()
+        let taken = inbox.drain()
         let resets = taken.compactMap { if case .linkReset(let processID) = $0 { processID } else { nil } }
         #expect(taken.count == 7 && resets == [other, third], "one for each process, behind what came")
         let later = inbox.post(frames(1), from: other)
-        let next = inbox.take()
+        let next = inbox.drain()
         #expect(later && next.count == 1, "what comes now finds room")
     }
 
@@ -62,7 +62,7 @@ import Testing
         inbox.post(frames(9))
         inbox.post(.engine(.closed(PartitionID(1))))
         inbox.post(.order(.release(PartitionID(1))))
-        let taken = inbox.take()
+        let taken = inbox.drain()
         #expect(taken.count == 11)
     }
 }

@@ -36,7 +36,7 @@ struct PushSenderTests {
                 expires: WallTime(milliseconds: 1), tries: tries)
             var effects: [PushSender.Effect] = []
             sender.submit(job, of: PartitionID(1), now: now, into: &effects)
-            take(effects)
+            carryOut(effects)
             return lastJob
         }
 
@@ -47,18 +47,18 @@ struct PushSenderTests {
             }
             var effects: [PushSender.Effect] = []
             sender.answered(sent.removeFirst().number, outcome, now: now, into: &effects)
-            take(effects)
+            carryOut(effects)
         }
 
         func wake() {
             var effects: [PushSender.Effect] = []
             sender.woke(now: now, into: &effects)
-            take(effects)
+            carryOut(effects)
         }
 
         func pass(seconds: UInt64) { now = now.advanced(by: .seconds(seconds)) }
 
-        private func take(_ effects: [PushSender.Effect]) {
+        private func carryOut(_ effects: [PushSender.Effect]) {
             for effect in effects {
                 switch effect {
                 case .send(let request): sent.append((request.number, request.job.number))

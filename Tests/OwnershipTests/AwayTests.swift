@@ -47,7 +47,7 @@ import Testing
     }
 
     private func taken(_ effects: [Ownership.Effect]) -> [UInt16] {
-        effects.compactMap { if case .take(let row) = $0 { row.id.rawValue } else { nil } }
+        effects.compactMap { if case .takeOver(let row) = $0 { row.id.rawValue } else { nil } }
     }
     private func released(_ effects: [Ownership.Effect]) -> [UInt16] {
         effects.compactMap { if case .release(let id) = $0 { id.rawValue } else { nil } }

@@ -38,7 +38,7 @@ import Testing
             var effects: [Ownership.Effect] = []
             ownership.handle(.polled(look, asked: now), now: now, into: &effects)
             for effect in effects {
-                guard case .take(let row) = effect else { continue }
+                guard case .takeOver(let row) = effect else { continue }
                 ownership.handle(.taken(row.id, Epoch(row.epoch.rawValue + 1)), now: now, into: &effects)
             }
             for case .load(_, _, let grantsAfter) in effects { said.insert(grantsAfter) }
@@ -77,7 +77,7 @@ import Testing
             ownership.handle(.polled(look, asked: now), now: now, into: &effects)
             for effect in effects {
                 switch effect {
-                case .take(let row):
+                case .takeOver(let row):
                     ownership.handle(.taken(row.id, Epoch(5)), now: now, into: &effects)
                     ownership.handle(.serving(row.id), now: now, into: &effects)
                 case .offer(let id, let heir):
@@ -120,7 +120,7 @@ import Testing
         ownership.handle(.pollFailed("no way there"), now: at(500), into: &effects)
         let next = poll([(own, "c", 1), (later, "a", 1)])
         ownership.handle(.polled(next, asked: at(9000)), now: at(9001), into: &effects)
-        let taken = effects.compactMap { if case .take(let row) = $0 { row } else { nil } }
+        let taken = effects.compactMap { if case .takeOver(let row) = $0 { row } else { nil } }
         for row in taken { ownership.handle(.taken(row.id, Epoch(5)), now: at(9002), into: &effects) }
         let ends = Set(effects.compactMap { if case .load(_, _, let end) = $0 { end } else { nil } })
         #expect(ends == [at(9001).advanced(by: lease)])

@@ -48,7 +48,7 @@ import Testing
         effects.count { if case .drop = $0 { true } else { false } }
     }
     private func takes(_ effects: [Ownership.Effect]) -> Int {
-        effects.count { if case .take = $0 { true } else { false } }
+        effects.count { if case .takeOver = $0 { true } else { false } }
     }
 
     /// A node that is taking partition 0.
@@ -118,7 +118,7 @@ import Testing
     @Test("decides about a take whose answer was lost")
     func answerLost() {
         var harness = taking()
-        _ = harness.hear(.takeFailed(PartitionID(0)), at(5))
+        _ = harness.hear(.takeOverFailed(PartitionID(0)), at(5))
         let seen = harness.hear(.polled(poll(owner: own, epoch: 5, counter: 2), asked: at(6)), at(7))
         #expect(loads(seen) == [Epoch(5)])
     }

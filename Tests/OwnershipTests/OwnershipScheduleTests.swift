@@ -67,7 +67,7 @@ struct OwnershipScheduleTests {
         // Only the answer to the release was lost.
         harness.owner = nil
         harness.look(asked: 200, answered: 201)
-        let takes = harness.effects.contains { if case .take = $0 { true } else { false } }
+        let takes = harness.effects.contains { if case .takeOver = $0 { true } else { false } }
         #expect(takes, "it is free, and this node's by rendezvous hashing")
     }
 

@@ -48,7 +48,7 @@ private final class ToldOwnership {
         case "commits": world.slowness = Stories.length(words[2]) ?? .zero
         case "run":
             world.run(for: Stories.length(words[1]) ?? .zero)
-            let told = teller.take()
+            let told = teller.drain()
             return words.last == "unseen" ? [] : told
         case "look": return look()
         default: return try act(words)
@@ -126,7 +126,7 @@ private final class ToldOwnership {
         switch effect {
         case .fence(let session, let counter):
             tell(node, "fences \(name(session)), whose lease stands at \(counter)")
-        case .take(let row):
+        case .takeOver(let row):
             let owner = row.owner.map { "whose owner \(name($0)) is dead" } ?? "which has no owner"
             tell(node, "asks the database for {}, \(owner)", row.id)
         case .load(let id, let epoch, _):

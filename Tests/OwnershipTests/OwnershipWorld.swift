@@ -158,7 +158,7 @@ final class OwnershipWorld {
         let run = runs[node]
         let soon = TimeSpan.microseconds(300) + random.next(upperBound: .milliseconds(8))
         switch effect {
-        case .poll, .fence, .take: push(soon + slowness, .call(node: node, run: run, effect))
+        case .poll, .fence, .takeOver: push(soon + slowness, .call(node: node, run: run, effect))
         case .load(let id, _, _):
             let hasRead = followed.remove([UInt64(node), run, UInt64(id.rawValue)]) != nil
             push(hasRead ? soon : soon * 4, .event(node: node, run: run, .serving(id)))
@@ -204,7 +204,7 @@ final class OwnershipWorld {
         if nodes[node].isBlind {
             switch effect {
             case .poll: tell(.pollFailed("no way there"))
-            case .take(let row): tell(.takeFailed(row.id))
+            case .takeOver(let row): tell(.takeOverFailed(row.id))
             case .release(let id): tell(.releaseFailed(id))
             case .fence(let other, _): push(back, .fenced(node: node, run: run, other, false))
             default: break
@@ -218,14 +218,14 @@ final class OwnershipWorld {
             case .fence(let other, let counter):
                 let isDone = try engine.fence(other, at: counter)
                 push(back, .fenced(node: node, run: run, other, isDone))
-            case .take(let row):
+            case .takeOver(let row):
                 let next = try engine.lastSequence(row.id).next
                 let header = RecordHeader(
                     partition: row.id, sequence: next, epoch: Epoch(row.epoch.rawValue + 1),
                     history: row.history)
                 guard let payload = try? RecordCodec.encode(header: header, body: []) else { return }
                 let barrier = Row(partition: row.id, sequence: next, payload: payload)
-                tell(.taken(row.id, try engine.take(row.id, from: row, by: session, barrier: barrier)))
+                tell(.taken(row.id, try engine.takeOver(row.id, from: row, by: session, barrier: barrier)))
             case .release(let id):
                 try engine.release(id, by: session)
                 tell(.released(id))
@@ -234,7 +234,7 @@ final class OwnershipWorld {
         } catch {
             switch (effect, error) {
             case (_, .fenced) where (try? engine.isAlive(session)) == false: tell(.sessionDead)
-            case (.take(let row), _): tell(.takeFailed(row.id))
+            case (.takeOver(let row), _): tell(.takeOverFailed(row.id))
             case (.release(let id), _): tell(.releaseFailed(id))
             case (.fence(let other, _), _):
                 push(back, .fenced(node: node, run: run, other, false))

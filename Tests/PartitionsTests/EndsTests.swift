@@ -202,7 +202,7 @@ struct EndsTests {
         let writer = SnapshotWriter(state)
         while !writer.isWritten { writer.advance(4096, state) }
         defer { writer.releaseNames(state.names) }
-        return writer.take(.max)
+        return writer.drain(upTo: .max)
     }
 
     private func empty() -> PartitionState {

@@ -68,7 +68,7 @@ private final class ToldOutboxes {
         case "member": loseMember(words[1])
         case "run":
             world.run(for: Stories.length(words[1]) ?? .zero)
-            let told = teller.take()
+            let told = teller.drain()
             return words.last == "unseen" ? [] : told
         case "look": return look()
         case "backend":

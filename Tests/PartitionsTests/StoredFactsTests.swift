@@ -52,7 +52,7 @@ import Testing
             let writer = SnapshotWriter(state)
             while !writer.isWritten { writer.advance(4096, state) }
             defer { writer.releaseNames(state.names) }
-            return writer.take(.max)
+            return writer.drain(upTo: .max)
         }
         let samples: [StoredFormats.Sample] = [
             .init("snapshot-small", try written(isLarge: false)),

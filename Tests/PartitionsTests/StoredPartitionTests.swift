@@ -16,7 +16,7 @@ import Testing
         session = try engine.beginSession(node: "n")
         let row = try #require(try engine.partitions().first)
         let barrier = try Partition.barrier(of: row, by: session, behind: .zero)
-        try #require(try engine.take(id, from: row, by: session, barrier: barrier) == Epoch(1))
+        try #require(try engine.takeOver(id, from: row, by: session, barrier: barrier) == Epoch(1))
     }
 
     private func append(

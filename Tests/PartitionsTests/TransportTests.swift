@@ -151,7 +151,7 @@ struct TransportTests {
         let made = state.writer
         let writer = try #require(made)
         state.continueSnapshot(.max)
-        let bytes = writer.take(.max)
+        let bytes = writer.drain(upTo: .max)
         state.endSnapshot()
         var read = PartitionState(
             id: PartitionID(0), history: History(9), partitionCount: 2, names: TopicNames())

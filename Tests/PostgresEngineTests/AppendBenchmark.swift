@@ -68,7 +68,7 @@ struct AppendBenchmark {
         begun = Date()
         let former = try engine.partitions()[0]
         let barrier = try row(0, try engine.lastSequence(p(0)).next.rawValue)
-        _ = try engine.take(p(0), from: former, by: heir, barrier: barrier)
+        _ = try engine.takeOver(p(0), from: former, by: heir, barrier: barrier)
         let taken = Date()
         _ = try engine.readSnapshot(p(0), covering: Sequence(1))
         let rows = try engine.read(p(0), from: Sequence(2), bytesMax: .max)

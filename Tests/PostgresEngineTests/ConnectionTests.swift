@@ -248,7 +248,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
             let barrier = try row(0, next, bytes: 0)
             strike.signal()
             // No other node takes the partition. Whatever happens to answers, this session takes it once.
-            let epoch = try insist { try engine.take(p(0), from: former, by: session, barrier: barrier) }
+            let epoch = try insist { try engine.takeOver(p(0), from: former, by: session, barrier: barrier) }
             #expect(epoch == Epoch(UInt64(round) + 2))
         }
         stop.withLock { $0 = true }

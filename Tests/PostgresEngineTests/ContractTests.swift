@@ -38,7 +38,7 @@ import Testing
         #expect(throws: EngineError.fenced) { try engine.release(p(0), by: owner) }
         let free = try engine.partitions()[0]
         #expect(free.owner == nil)
-        #expect(try engine.take(p(0), from: free, by: other, barrier: try row(0, 2)) == Epoch(2))
+        #expect(try engine.takeOver(p(0), from: free, by: other, barrier: try row(0, 2)) == Epoch(2))
         #expect(throws: EngineError.fenced) { try engine.release(p(0), by: owner) }
         try engine.fence(owner)
         #expect(throws: EngineError.fenced) { try engine.release(p(1), by: owner) }

@@ -201,7 +201,7 @@ import Testing
                     let next = try engine.lastSequence(p(0)).next.rawValue
                     do {
                         let barrier = try row(0, next, bytes: round)
-                        let epoch = try engine.take(p(0), from: former, by: session, barrier: barrier)
+                        let epoch = try engine.takeOver(p(0), from: former, by: session, barrier: barrier)
                         guard let epoch else { continue }
                         let before = taken.withLock { $0.updateValue(session, forKey: epoch) }
                         try demand(before == nil, "\(epoch) was given twice")

@@ -51,7 +51,7 @@ private struct Two {
         try engine.partitions().map { former in
             let next = try engine.lastSequence(former.id).next.rawValue
             let barrier = try row(Int(former.id.rawValue), next, bytes: 0)
-            return try engine.take(former.id, from: former, by: session, barrier: barrier)
+            return try engine.takeOver(former.id, from: former, by: session, barrier: barrier)
         }
     }
 
@@ -105,7 +105,7 @@ private struct Two {
         let strange = PartitionRow(
             id: p(1), history: Two.histories[1], owner: nil, epoch: Epoch(0), floor: Sequence(1))
         #expect(throws: EngineError.self) {
-            try two.home.take(p(1), from: strange, by: session, barrier: try row(1, 1, bytes: 0))
+            try two.home.takeOver(p(1), from: strange, by: session, barrier: try row(1, 1, bytes: 0))
         }
         #expect(throws: EngineError.self) { try two.home.lastSequence(p(1)) }
     }

@@ -65,7 +65,7 @@ private final class ToldQuotas {
             gateways = (1...(UInt64(words[1]) ?? 1)).map { Gateway(spender: QuotaSpender(SpenderID($0))) }
         case "run":
             run(until: time.now + (Stories.length(words[1]) ?? .zero))
-            let told = teller.take()
+            let told = teller.drain()
             return words.last == "unseen" ? [] : told
         default:
             guard let number = gateways.indices.first(where: { name($0) == words[0] }) else {

@@ -87,7 +87,7 @@ private final class ToldStreams {
         case "frames": world.framesToLose = Int(words[2]) ?? 0
         case "run":
             world.run(for: Stories.length(words[1]) ?? .zero)
-            let told = teller.take()
+            let told = teller.drain()
             return words.last == "unseen" ? [] : told
         default: return ["what is \(words[0])?"]
         }

@@ -51,7 +51,7 @@ final class ToldCluster: ClusterObserver {
             }
         case "run":
             world.run(until: world.now + (Stories.length(words[1]) ?? .zero))
-            let told = teller.take()
+            let told = teller.drain()
             return words.last == "unseen" ? [] : told
         case "look": return look()
         case "backend": return send(words)
@@ -85,7 +85,7 @@ final class ToldCluster: ClusterObserver {
         world.boot()
         // The partitions come to rest where they belong.
         world.run(until: world.now + .seconds(10))
-        _ = teller.take()
+        _ = teller.drain()
         teller = Teller(began: world.now)
     }
 
@@ -232,7 +232,7 @@ final class ToldCluster: ClusterObserver {
         switch effect {
         case .fence(let session, let counter):
             tell(process, "fences \(name(session)), whose lease stands at \(counter)")
-        case .take(let row, _):
+        case .takeOver(let row, _):
             let owner = row.owner.map { "whose owner \(name($0)) is dead" } ?? "which has no owner"
             tell(process, "asks the database for partition \(row.id.rawValue), \(owner)")
         case .order(.release, let id): tell(process, "takes no more work for partition \(id.rawValue)")

@@ -35,7 +35,7 @@ public struct Teller {
     }
 
     /// What was told since the last look.
-    public mutating func take() -> [String] {
+    public mutating func drain() -> [String] {
         defer { lines = [] }
         // A sentence may be told later than it happened. The sort keeps the order of one moment.
         return lines.sorted { $0.time < $1.time }.map { line in

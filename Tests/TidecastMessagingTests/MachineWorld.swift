@@ -50,10 +50,10 @@ struct MachineWorld {
 
     mutating func act(_ body: (inout Machine, Duration) -> Void) {
         body(&machine, now)
-        for effect in machine.takeEffects() { take(effect) }
+        for effect in machine.takeEffects() { carryOut(effect) }
     }
 
-    private mutating func take(_ effect: Effect) {
+    private mutating func carryOut(_ effect: Effect) {
         switch effect {
         case .store(let state, let isUrgent):
             stored = state

@@ -32,12 +32,12 @@ public struct EventScanner {
             let length = UnsafeRawPointer(found) - base
             let line = UnsafeRawBufferPointer(start: base, count: length)
             if carried.isEmpty {
-                take(line, into: &numbers)
+                processLine(line, into: &numbers)
             } else {
                 var whole: [UInt8] = []
                 swap(&whole, &carried)
                 whole.append(contentsOf: line)
-                whole.withUnsafeBytes { take($0, into: &numbers) }
+                whole.withUnsafeBytes { processLine($0, into: &numbers) }
                 whole.removeAll(keepingCapacity: true)
                 swap(&whole, &carried)
             }
@@ -45,7 +45,7 @@ public struct EventScanner {
         }
     }
 
-    private mutating func take(_ raw: UnsafeRawBufferPointer, into numbers: inout [Int]) {
+    private mutating func processLine(_ raw: UnsafeRawBufferPointer, into numbers: inout [Int]) {
         let line = raw.last == 0x0D ? UnsafeRawBufferPointer(rebasing: raw.dropLast()) : raw
         guard let first = line.first else { return endEvent(into: &numbers) }
         switch first {

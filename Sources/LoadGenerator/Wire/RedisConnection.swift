@@ -33,11 +33,11 @@ final class RedisConnection: LoadConnection {
 
     override func receive(_ bytes: UnsafeRawBufferPointer) {
         if carried.isEmpty {
-            let taken = take(bytes)
+            let taken = consume(bytes)
             if taken < bytes.count { carried.append(contentsOf: bytes[taken...]) }
         } else {
             carried.append(contentsOf: bytes)
-            let taken = carried.withUnsafeBytes { take($0) }
+            let taken = carried.withUnsafeBytes { consume($0) }
             carried.removeFirst(taken)
         }
     }
@@ -45,7 +45,7 @@ final class RedisConnection: LoadConnection {
     override func lost() { handler.redisLost(tag) }
 
     /// Handles all whole replies; returns the number of bytes that they had.
-    private func take(_ bytes: UnsafeRawBufferPointer) -> Int {
+    private func consume(_ bytes: UnsafeRawBufferPointer) -> Int {
         var reader = RedisReader(bytes)
         var taken = 0
         while let reply = reader.next() {

@@ -79,7 +79,7 @@ final class APNsDispatch: Sendable {
         settings.connectionsMax = connectionsMax
         return APNsClient(
             settings: settings,
-            onAnswer: { [weak self] answers in self?.take(answers) },
+            onAnswer: { [weak self] answers in self?.receive(answers) },
             onNews: { [weak self] pool, news in self?.tell(news, of: pool) })
     }
 
@@ -101,7 +101,7 @@ final class APNsDispatch: Sendable {
 
     // MARK: Answers
 
-    private func take(_ answers: [APNsResponse]) {
+    private func receive(_ answers: [APNsResponse]) {
         for answer in answers {
             guard let message = state.withLock({ $0.underWay.removeValue(forKey: answer.number) }) else {
                 continue

@@ -80,7 +80,7 @@ final class PushDispatch: Sendable {
             settings.connectionsMax = connectionsMax
             // Otherwise requests wait inside libcurl, where the queue's shares do not count.
             settings.transfersMax = min(settings.transfersMax, connectionsMax)
-            return try PushClient(settings: settings) { [weak self] answers in self?.take(answers) }
+            return try PushClient(settings: settings) { [weak self] answers in self?.receive(answers) }
         } catch {
             notices.error("there is no client for push services", "\(error)")
             return nil
@@ -99,7 +99,7 @@ final class PushDispatch: Sendable {
 
     // MARK: Answers
 
-    private func take(_ answers: [PushHTTPAnswer]) {
+    private func receive(_ answers: [PushHTTPAnswer]) {
         for answer in answers {
             let done = state.withLock { $0.underWay.removeValue(forKey: answer.number) }
             done?(answer.result)

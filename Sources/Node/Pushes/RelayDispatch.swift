@@ -55,7 +55,7 @@ final class RelayDispatch: Sendable {
             switch effect {
             case .use(let number, let token): relay(number, token)
             case .giveUp(let number, let outcome):
-                guard let message = take(number) else { continue }
+                guard let message = removeMessage(number) else { continue }
                 dispatch.notices.tell(outcome, message.ticket)
                 dispatch.post(outcome, message.ticket)
             case .fetch(let number): fetch(number, sender)
@@ -63,7 +63,7 @@ final class RelayDispatch: Sendable {
         }
     }
 
-    private func take(_ number: UInt64) -> Message? {
+    private func removeMessage(_ number: UInt64) -> Message? {
         state.withLock { $0.messages.removeValue(forKey: number) }
     }
 
@@ -100,7 +100,7 @@ final class RelayDispatch: Sendable {
     // MARK: Messages
 
     private func relay(_ number: UInt64, _ token: String) {
-        guard let message = take(number) else { return }
+        guard let message = removeMessage(number) else { return }
         guard Clock.monotonic().since(message.since) < PushDispatch.againWithin else {
             return dispatch.post(.transient(retryAfterSeconds: nil), message.ticket)
         }

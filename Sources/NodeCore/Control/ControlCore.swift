@@ -117,7 +117,7 @@ public final class ControlCore {
             if let reason { effects.append(.noted(.notFenced(session, reason))) }
             own { $0.handle(.fenceFailed(session), now: $1, into: &$2) }
         case .former(let row, let former, let isAlive):
-            guard isAlive else { return effects.append(.take(row, markingDead: former)) }
+            guard isAlive else { return effects.append(.takeOver(row, markingDead: former)) }
             notTaken(row.id, "session \(former.rawValue) lives")
         case .notTaken(let id, let reason): notTaken(id, reason)
         case .timer(let timer): woke(timer)
@@ -168,7 +168,7 @@ public final class ControlCore {
         switch effect {
         case .poll(let info): poll(info)
         case .fence(let session, let counter): effects.append(.fence(session, at: counter))
-        case .take(let row): take(row)
+        case .takeOver(let row): takeOver(row)
         case .load(let id, let epoch, let grantsAfter):
             publish(.owner, number: UInt32(id.rawValue), version: epoch.rawValue, session.rawValue)
             effects.append(.order(.serve(id, epoch, grantsAfter: grantsAfter), of: id))
@@ -276,9 +276,9 @@ public final class ControlCore {
     /// In the home the engine's take is enough. For another database the home first says whether the former
     /// owner is dead; then the take marks that owner dead in the partition's database, and only then takes
     /// there (rule: fence-before-take).
-    private func take(_ row: PartitionRow) {
+    private func takeOver(_ row: PartitionRow) {
         guard options.map.database(of: row.id) > 0, let former = row.owner, former != session else {
-            return effects.append(.take(row, markingDead: nil))
+            return effects.append(.takeOver(row, markingDead: nil))
         }
         effects.append(.askFormer(row, former))
     }
@@ -292,7 +292,7 @@ public final class ControlCore {
 
     private func notTaken(_ id: PartitionID, _ reason: String) {
         effects.append(.noted(.notTaken(id, reason)))
-        later(.takeFailed(id))
+        later(.takeOverFailed(id))
     }
 
     // MARK: Links

@@ -85,7 +85,7 @@ public enum ControlEffect: Sendable {
     case askFormer(PartitionRow, SessionID)
     /// Take the partition, after marking its former owner dead in the partition's database. Answered by
     /// ownership's `taken`, or by `notTaken`.
-    case take(PartitionRow, markingDead: SessionID?)
+    case takeOver(PartitionRow, markingDead: SessionID?)
     /// Read a partition that another node owns. Answered by `followed` to the partition's loop, or by
     /// ownership's `followFailed`.
     case follow(PartitionID)

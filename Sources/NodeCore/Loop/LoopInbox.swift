@@ -48,7 +48,7 @@ public struct LoopInbox: Sendable {
     }
 
     /// Takes out everything that has come.
-    public mutating func take() -> [LoopMessage] {
+    public mutating func drain() -> [LoopMessage] {
         var taken: [LoopMessage] = []
         swap(&taken, &messages)
         backlog.clear()

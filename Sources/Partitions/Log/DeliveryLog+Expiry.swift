@@ -47,7 +47,7 @@ extension DeliveryLog {
             let kinds = Transport.Kinds(Transport.Kind.allCases.filter { lasts(entry.ends[$0]) })
             if !kinds.isEmpty { leaving = leaving.subtracting(addresses.targets(entry.targets, kinds)) }
         }
-        if !leaving.isEmpty { take(leaving, outOf: block, at: slot, departure) }
+        if !leaving.isEmpty { remove(leaving, outOf: block, at: slot, departure) }
         guard !block.entries[slot].targets.isEmpty, let next = entry.ends.nextEnd(from: minute) else {
             return
         }

@@ -84,7 +84,7 @@ struct DeliveryLog: ~Copyable {
     mutating func drop(_ devices: DeviceSet, upTo limit: Position, _ departure: Departure) {
         visit(devices, upTo: limit) { log, block, slot in
             let leaving = block.entries[slot].targets.intersection(devices)
-            if !leaving.isEmpty { log.take(leaving, outOf: block, at: slot, departure) }
+            if !leaving.isEmpty { log.remove(leaving, outOf: block, at: slot, departure) }
             return true
         }
     }
@@ -93,7 +93,7 @@ struct DeliveryLog: ~Copyable {
     mutating func drop(at position: Position, _ departure: Departure) -> DeviceSet {
         guard let (block, slot) = find(position) else { return DeviceSet() }
         let targets = block.entries[slot].targets
-        take(targets, outOf: block, at: slot, departure)
+        remove(targets, outOf: block, at: slot, departure)
         if hasEmptied { prune() }
         return targets
     }
@@ -102,7 +102,7 @@ struct DeliveryLog: ~Copyable {
     mutating func drop(_ devices: DeviceSet, at position: Position, _ departure: Departure) {
         guard let (block, slot) = find(position) else { return }
         let leaving = block.entries[slot].targets.intersection(devices)
-        if !leaving.isEmpty { take(leaving, outOf: block, at: slot, departure) }
+        if !leaving.isEmpty { remove(leaving, outOf: block, at: slot, departure) }
         if hasEmptied { prune() }
     }
 
@@ -117,7 +117,7 @@ struct DeliveryLog: ~Copyable {
             let (position, isPlain) = (block.entries[slot].position, block.entries[slot].key == 0)
             let leaving = block.entries[slot].targets.intersection(rest)
             guard !leaving.isEmpty else { return true }
-            log.take(leaving, outOf: block, at: slot, departure)
+            log.remove(leaving, outOf: block, at: slot, departure)
             var done: [UInt32] = []
             leaving.forEach { index in
                 let count = (taken[index]?.count ?? 0) + (isPlain ? 1 : 0)
@@ -135,7 +135,7 @@ struct DeliveryLog: ~Copyable {
         for position in keys.entries(of: key, sharing: devices) {
             guard let (block, slot) = find(position) else { continue }
             let leaving = block.entries[slot].targets.intersection(devices)
-            if !leaving.isEmpty { take(leaving, outOf: block, at: slot, departure) }
+            if !leaving.isEmpty { remove(leaving, outOf: block, at: slot, departure) }
         }
     }
 
@@ -146,7 +146,7 @@ struct DeliveryLog: ~Copyable {
             guard block.entries[slot].key != 0, block.entries[slot].targets.contains(index) else {
                 return true
             }
-            log.take(device, outOf: block, at: slot, departure)
+            log.remove(device, outOf: block, at: slot, departure)
             return false
         }
     }
@@ -256,7 +256,7 @@ struct DeliveryLog: ~Copyable {
         if hasEmptied { prune() }
     }
 
-    mutating func take(
+    mutating func remove(
         _ leaving: DeviceSet, outOf block: LogBlock, at slot: Int, _ departure: Departure
     ) {
         if let caster {

@@ -188,14 +188,14 @@ struct CommitPipeline {
         where isMeant: (StreamID) -> Bool
     ) -> [(stream: StreamID, device: DeviceIndex)] {
         var taken: [(stream: StreamID, device: DeviceIndex)] = []
-        func take(from gated: inout Gated) {
+        func collect(from gated: inout Gated) {
             taken += gated.beginning.filter { isMeant($0.stream) }.map { ($0.stream, $0.device) }
             gated.beginning.removeAll { isMeant($0.stream) }
         }
         for index in inFlight.indices where !inFlight[index].gated.beginning.isEmpty {
-            take(from: &inFlight[index].gated)
+            collect(from: &inFlight[index].gated)
         }
-        if !gated.beginning.isEmpty { take(from: &gated) }
+        if !gated.beginning.isEmpty { collect(from: &gated) }
         return taken
     }
 

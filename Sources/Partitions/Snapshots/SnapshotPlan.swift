@@ -95,7 +95,8 @@ extension Partition {
             mayStand(current.covering), writer.isWritten || writer.waiting >= options.snapshotPartBytes
         else { return }
         var part = SnapshotPart(
-            upload: current.upload, number: current.parts, bytes: writer.take(options.snapshotPartBytes),
+            upload: current.upload, number: current.parts,
+            bytes: writer.drain(upTo: options.snapshotPartBytes),
             end: nil)
         current.parts += 1
         current.length += part.bytes.count

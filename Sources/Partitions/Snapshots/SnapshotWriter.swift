@@ -93,7 +93,7 @@ final class SnapshotWriter {
 
     /// Takes the next bytes, at most `count`. The rest, at most about two parts, moves to the front: an array
     /// that only grew would be copied whole now and then.
-    func take(_ count: Int) -> [UInt8] {
+    func drain(upTo count: Int) -> [UInt8] {
         let bytes = Array(out.bytes.prefix(count))
         out.bytes.removeFirst(bytes.count)
         return bytes

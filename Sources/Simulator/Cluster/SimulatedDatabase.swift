@@ -167,8 +167,8 @@ final class SimulatedDatabase {
         }
     #endif
 
-    func take(_ row: PartitionRow, by session: SessionID) throws -> Epoch? {
-        let taken = try PartitionTransfer.take(row, by: session, of: engine)
+    func takeOver(_ row: PartitionRow, by session: SessionID) throws -> Epoch? {
+        let taken = try PartitionTransfer.takeOver(row, by: session, of: engine)
         if let taken {
             let number = Int(row.id.rawValue)
             if let former = owners[number], former != session, !releases.contains(row.id),

@@ -135,7 +135,7 @@ final class SimulatedLoop {
     func turn() {
         isTurnScheduled = false
         meter.clear()
-        core.turn(inbox.take(), now: process.clock)
+        core.turn(inbox.drain(), now: process.clock)
         settle()
         if core.hasWork { scheduleTurn() }
     }
@@ -178,11 +178,11 @@ final class SimulatedLoop {
                 self.core.enqueue(.timer(timer))
                 self.scheduleTurn()
             }
-        case .noted(let note): take(note)
+        case .noted(let note): receive(note)
         }
     }
 
-    private func take(_ note: LoopNote) {
+    private func receive(_ note: LoopNote) {
         switch note {
         case .pushed: world.count("pushes answered")
         case .requestLate: world.count("late requests")

@@ -44,7 +44,7 @@ extension SimulatedProcess {
             }
         case .askFormer(let row, let former): ask(row, former)
         case .fence(let session, let counter): fence(session, at: counter)
-        case .take(let row, let former): take(row, markingDead: former)
+        case .takeOver(let row, let former): takeOver(row, markingDead: former)
         case .follow(let id): follow(id)
         case .order(let order, let id): loop(of: id).post(.order(order))
         case .orderAll(let order): for loop in loops { loop.post(.order(order)) }
@@ -148,12 +148,12 @@ extension SimulatedProcess {
         }
     }
 
-    private func take(_ row: PartitionRow, markingDead former: SessionID?) {
+    private func takeOver(_ row: PartitionRow, markingDead former: SessionID?) {
         let session = session
         let connections = connections(of: row.id)
         connections.control.perform(.write, lasting: connections.control.database.takesLast) { database in
             if let former { try database.engine.fence(former) }
-            return try database.take(row, by: session)
+            return try database.takeOver(row, by: session)
         } then: { result in
             switch result {
             case .success(let epoch): self.tellOwnership(.taken(row.id, epoch))

@@ -59,11 +59,11 @@ struct EventParser {
         let name = String(decoding: bytes[..<(colon ?? bytes.endIndex)], as: UTF8.self)
         var value = colon.map { bytes[bytes.index(after: $0)...] } ?? []
         if value.first == UInt8(ascii: " ") { value = value.dropFirst() }
-        take(name, String(decoding: value, as: UTF8.self))
+        processField(name, String(decoding: value, as: UTF8.self))
         return nil
     }
 
-    private mutating func take(_ name: String, _ value: String) {
+    private mutating func processField(_ name: String, _ value: String) {
         switch name {
         case "id": if !value.utf8.contains(0) { event.id = value }
         case "event":
