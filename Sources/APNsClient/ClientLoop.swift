@@ -63,7 +63,7 @@ final class ClientLoop {
         guard !isStopped else { return }
         takeMail()
         carryOut()
-        begin()
+        startRequests()
         flush()
         carryOut()
         deliver()
@@ -84,16 +84,16 @@ final class ClientLoop {
         }
     }
 
-    private func begin() {
+    private func startRequests() {
         var begun = 0
         while begun < settings.begunAtOnceMax, let (ticket, id) = machine.next(now: now) {
             begun += 1
-            begin(ticket, id)
+            start(ticket, id)
         }
         carryOut()
     }
 
-    private func begin(_ ticket: ConnectionPools.Ticket, _ id: APNsConnectionID) {
+    private func start(_ ticket: ConnectionPools.Ticket, _ id: APNsConnectionID) {
         guard let request = requests[ticket], let connection = attempts[id]?.connection else {
             return machine.refused(ticket, reason: "the connection ended", now: now)
         }
@@ -104,7 +104,7 @@ final class ClientLoop {
             if let mistake = head.mistake(bodyBytes: content.body.count, settings) {
                 throw APNsClientError(description: mistake)
             }
-            guard connection.begin(head, body: content.body, ticket: ticket) else {
+            guard connection.start(head, body: content.body, ticket: ticket) else {
                 // Streams have numbers, and a connection runs out of them after a billion.
                 machine.refused(ticket, reason: "the connection takes no further request", now: now)
                 return machine.renew(request.pool, connection: id, now: now)

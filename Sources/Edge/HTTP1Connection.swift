@@ -77,7 +77,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         hasRead = true
         guard !isEnding else { return }
         switch unwrapInboundIn(data) {
-        case .head(let head): begin(head)
+        case .head(let head): startRequest(head)
         case .body(let buffer): append(buffer)
         case .end:
             isReceiving = false
@@ -119,7 +119,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         hasRead = false
     }
 
-    private func begin(_ head: HTTPRequestHead) {
+    private func startRequest(_ head: HTTPRequestHead) {
         let responder = Responder(transport: self, streamID: 0)
         responder.began = loop.second
         current = responder
@@ -133,13 +133,13 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         do {
             let checked = try HTTP1Head(head, loop.configuration)
             if checked.isUpgrade, WebSocketUpgrade.isWanted(head) { socketHead = head }
-            begin(checked, keepAlive: head.isKeepAlive)
+            startRequest(checked, keepAlive: head.isKeepAlive)
         } catch {
             refuse(HTTPResponse(status: error.status))
         }
     }
 
-    private func begin(_ head: HTTP1Head, keepAlive: Bool) {
+    private func startRequest(_ head: HTTP1Head, keepAlive: Bool) {
         let request = head.request
         request.isSecure = isSecure
         request.client = client

@@ -195,7 +195,7 @@ public final class API {
     /// `isAdmin`: the request came over the admin socket. `id`: the message's id, where the request is a
     /// send.
     public func route(_ request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID) -> APIAction {
-        authenticator.begin()
+        authenticator.reset()
         if settings.isDev, !isAdmin, let refusal = settings.devHosts.refusal(of: request) {
             return .respond(refusal.response())
         }

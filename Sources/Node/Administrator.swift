@@ -63,7 +63,7 @@ final class Administrator: Sendable {
             of: Set(contents.webPush.keys).union(contents.apns.keys).union(contents.relays.keys))
     }
 
-    func begin(_ mailboxes: [Mailbox], _ certificates: CertificateKeeper?) {
+    func attach(_ mailboxes: [Mailbox], _ certificates: CertificateKeeper?) {
         self.mailboxes.withLock { $0 = mailboxes }
         self.certificates.withLock { $0 = certificates }
     }

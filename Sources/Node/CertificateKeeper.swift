@@ -45,7 +45,7 @@ final class CertificateKeeper: Sendable {
     }
 
     /// Looks at the files from now on, on a thread beside the loops.
-    func begin(on loop: any EventLoop) {
+    func start(on loop: any EventLoop) {
         let task = loop.scheduleRepeatedAsyncTask(initialDelay: Self.pause, delay: Self.pause) { _ in
             NIOThreadPool.singleton.runIfActive(eventLoop: loop) { self.look() }
         }

@@ -89,7 +89,7 @@ final class Cluster: @unchecked Sendable {
         seeds = gossip.seeds
     }
 
-    func begin() { tell(.begin(seeds: seeds)) }
+    func start() { tell(.start(seeds: seeds)) }
 
     /// Runs `body` on the event loop, from any thread. After the end `body` is dropped.
     func perform(_ body: @escaping @Sendable () -> Void) {

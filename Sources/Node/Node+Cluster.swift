@@ -148,7 +148,7 @@ public struct ClusterConfiguration: Sendable {
 }
 
 extension Node {
-    /// Opens the peer port, and makes the node's part in the cluster; `Cluster.begin` starts that part later.
+    /// Opens the peer port, and makes the node's part in the cluster; `Cluster.start` starts that part later.
     static func join(
         _ settings: ClusterConfiguration, _ configuration: NodeConfiguration,
         databases: [DatabaseSettings], shared: NodeShared,

@@ -117,7 +117,7 @@ public final class Node: Sendable {
             // A frontend refers to its loop without a reference count, so the loops must outlive all
             // connections.
             begun.undo { withExtendedLifetime(loops) {} }
-            shared.administrator.begin(boxes.all, certificates)
+            shared.administrator.attach(boxes.all, certificates)
             if let settings = configuration.cluster {
                 let (cluster, server) = try Node.join(
                     settings, configuration, databases: opened.databases, shared: shared, loops: loops,
@@ -146,9 +146,9 @@ public final class Node: Sendable {
             if let certificates { shared.metrics.watch(certificates) }
             ports = try Node.listen(edge, configuration, certificates: certificates)
             try Node.listenForOperators(admin, configuration, log: log)
-            if let cluster { cluster.begin() } else { shared.becomeReady() }
-            table.begin()
-            certificates?.begin(on: group.next())
+            if let cluster { cluster.start() } else { shared.becomeReady() }
+            table.startKeepAlive()
+            certificates?.start(on: group.next())
         } catch {
             begun.undoAll()
             throw error
@@ -296,7 +296,7 @@ private final class LoopTable: Sendable {
         return loop
     }
     /// Starts what each loop does every 25 s.
-    func begin() {
+    func startKeepAlive() {
         for loop in loops.values { loop.eventLoop.execute { loop.beginKeepAlive() } }
     }
 }

@@ -64,7 +64,7 @@ struct Following {
     // MARK: As an heir
 
     /// Notes an owner's offer. False where this node reads as many partitions as it may.
-    mutating func begin(
+    mutating func accept(
         _ id: PartitionID, of owner: SessionID, _ options: Ownership.Options, now: MonotonicTime
     ) -> Bool {
         guard reads[id] != nil || reads.count < options.followsAtOnce else { return false }
@@ -88,7 +88,7 @@ extension Ownership {
     /// Another owner is about to give the partition to this node.
     mutating func offered(_ id: PartitionID, by owner: SessionID, _ turn: inout Turn) {
         guard Int(id.rawValue) < last.partitions.count, holdings[id] == nil, info.isShard, !info.isLeaving,
-            !info.isCutOff, following.begin(id, of: owner, options, now: turn.now)
+            !info.isCutOff, following.accept(id, of: owner, options, now: turn.now)
         else { return }
         turn.effects.append(.follow(id))
     }

@@ -18,7 +18,7 @@ extension PostgresEngine {
         for _ in 0..<PostgresEngine.beginTriesMax {
             let id = try ask { connection throws(Fault) -> UInt64? in
                 do throws(Fault) {
-                    return try PostgresEngine.begin(node, connection)
+                    return try PostgresEngine.insertSession(node, connection)
                 } catch {
                     guard case .rejected(State.uniqueViolation, _) = error else { throw error }
                     return nil
@@ -35,7 +35,9 @@ extension PostgresEngine {
 
     /// Fences the node's former sessions and makes the new one in one statement. The statement also deletes
     /// the leases of sessions that were dead already, so that the table of leases stays small.
-    private static func begin(_ node: String, _ connection: PostgresConnection) throws(Fault) -> UInt64? {
+    private static func insertSession(_ node: String, _ connection: PostgresConnection) throws(Fault)
+        -> UInt64?
+    {
         let reply = try connection.run(
             """
             WITH fenced AS (

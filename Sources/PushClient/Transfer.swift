@@ -104,7 +104,7 @@ final class Transfer {
     }
 
     /// Makes the request's fields and body. An error means that the request does not leave.
-    func begin(_ request: PushHTTPRequest, key: OriginQueue<PushHTTPRequest>.Key) throws {
+    func load(_ request: PushHTTPRequest, key: OriginQueue<PushHTTPRequest>.Key) throws {
         let prepared = try request.prepare()
         guard 1...settings.sentBytesMax ~= prepared.body.count else {
             throw PushClientError(

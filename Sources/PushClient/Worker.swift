@@ -55,7 +55,7 @@ final class Worker {
             }
             now = Worker.time
             for request in requests { accept(request) }
-            begin()
+            startRequests()
             work()
             look()
             deliver()
@@ -86,12 +86,12 @@ final class Worker {
         }
     }
 
-    private func begin() {
+    private func startRequests() {
         var begun = 0
         while begun < Worker.begunAtOnceMax, let (request, key) = queue.next(now: now) {
             begun += 1
             do {
-                try begin(request, key)
+                try start(request, key)
                 busyAt = now
             } catch {
                 queue.ended(key, isAnswered: nil, now: now)
@@ -101,7 +101,7 @@ final class Worker {
         for request in queue.takeLate() { answers.append(request.notTried(tooLate)) }
     }
 
-    private func begin(_ request: PushHTTPRequest, _ key: OriginQueue<PushHTTPRequest>.Key) throws {
+    private func start(_ request: PushHTTPRequest, _ key: OriginQueue<PushHTTPRequest>.Key) throws {
         let transfer: Transfer
         let isSystems = request.caPEM == nil
         if let kept = spare.lastIndex(where: { $0.trustsSystem == isSystems }) {
@@ -110,7 +110,7 @@ final class Worker {
             transfer = try Transfer(trustsSystem: isSystems, settings: settings)
         }
         do {
-            try transfer.begin(request, key: key)
+            try transfer.load(request, key: key)
             guard curl_multi_add_handle(multi.raw, transfer.easy) == CURLM_OK else {
                 throw PushClientError(description: "libcurl takes no further request")
             }

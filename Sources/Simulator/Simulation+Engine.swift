@@ -117,7 +117,7 @@ extension Simulation {
         guard let partition = replayed(number) else { return }
         partitions[number] = partition
         var effects: [PartitionEffect] = []
-        partition.begin(
+        partition.start(
             now: instant, incarnation: UInt32(truncatingIfNeeded: machineNumbers[number]), into: &effects)
         partition.flush(now: instant, into: &effects)
         carryOut(effects, of: id)

@@ -249,7 +249,7 @@ public final class Simulation {
             machineNumbers[number] += 1
             appendTimes[number] = .zero
             var effects: [PartitionEffect] = []
-            partition.begin(
+            partition.start(
                 now: instant, incarnation: UInt32(truncatingIfNeeded: machineNumbers[number]), into: &effects)
             carryOut(effects, of: id)
         }

@@ -42,5 +42,5 @@ struct CertificateWatch: Sendable {
     }
 
     /// Notes that the caller reads the files now, whether or not they have changed.
-    mutating func begin(_ stamps: [FileStamp?]) { self = CertificateWatch(read: stamps) }
+    mutating func noteRead(_ stamps: [FileStamp?]) { self = CertificateWatch(read: stamps) }
 }

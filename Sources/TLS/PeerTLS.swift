@@ -102,7 +102,7 @@ public final class PeerTLS: Sendable {
             // The stamps are from before the read, so the next look notices a write during the read.
             let stamps = files.stamps
             if isAsked {
-                state.watch.begin(stamps)
+                state.watch.noteRead(stamps)
             } else if !state.watch.look(stamps) {
                 return nil
             }

@@ -77,7 +77,7 @@ public final class ServerTLS: Sendable {
                 // The stamps are from before the read, so the next look notices a write during the read.
                 let stamps = files.stamps
                 if isAsked {
-                    sources[index].watch.begin(stamps)
+                    sources[index].watch.noteRead(stamps)
                 } else if !sources[index].watch.look(stamps) {
                     continue
                 }

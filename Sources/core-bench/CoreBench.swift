@@ -42,7 +42,7 @@ final class Bench {
                 names: names, proofs: Proofs())
             try? partition.replay(Sequence(1), Partition.barrier(session: SessionID(1), epoch: Epoch(1)))
             var effects: [PartitionEffect] = []
-            partition.begin(now: now, into: &effects)
+            partition.start(now: now, into: &effects)
             partitions.append(partition)
         }
     }

@@ -33,7 +33,7 @@ public enum EngineContract {
 
     private static func whatWasAppendedIsRead(_ engine: any Engine) throws {
         do {
-            let session = try begin(engine)
+            let session = try openSession(engine)
             let rows = try (2...20).map { try row(1, $0, bytes: 500) }
             let done = engine.append(session: session, batch: BatchID(9), rows: rows)
             #expect(done == .rows(Array(repeating: .appended, count: rows.count)))
@@ -53,7 +53,7 @@ public enum EngineContract {
 
     private static func aTakenRowDoesNotHinderTheOthers(_ engine: any Engine) throws {
         do {
-            let session = try begin(engine)
+            let session = try openSession(engine)
             let first = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
             #expect(first == .rows([.appended]))
             let other = Row(partition: p(0), sequence: Sequence(2), payload: try row(0, 3).payload)
@@ -69,7 +69,7 @@ public enum EngineContract {
 
     private static func aPartitionThatTheSessionDoesNotOwnTakesNothing(_ engine: any Engine) throws {
         do {
-            let dead = try begin(engine)
+            let dead = try openSession(engine)
             let former = try engine.partitions()[0]
             let one = try engine.beginSession(node: "b")
             try engine.fence(dead)
@@ -89,7 +89,7 @@ public enum EngineContract {
 
     private static func aFencedSessionAppendsNothing(_ engine: any Engine) throws {
         do {
-            let old = try begin(engine)
+            let old = try openSession(engine)
             #expect(try engine.isAlive(old))
             let new = try engine.beginSession(node: "a")
             #expect(new > old)
@@ -114,7 +114,7 @@ public enum EngineContract {
 
     private static func ofTwoThatTakeAPartitionOneWins(_ engine: any Engine) throws {
         do {
-            let dead = try begin(engine)
+            let dead = try openSession(engine)
             let former = try engine.partitions()[0]
             let one = try engine.beginSession(node: "b")
             let two = try engine.beginSession(node: "c")
@@ -136,7 +136,7 @@ public enum EngineContract {
 
     private static func theNumberOfPartitionsNeverChanges(_ engine: any Engine) throws {
         do {
-            _ = try begin(engine, partitions: 3)
+            _ = try openSession(engine, partitions: 3)
             try engine.createPartitions(count: 3, histories: [])
             #expect(throws: EngineError.self) { try engine.createPartitions(count: 4, histories: []) }
             #expect(throws: EngineError.self) { try engine.lastSequence(p(3)) }
@@ -146,7 +146,7 @@ public enum EngineContract {
 
     private static func twoSnapshotsAreKeptAndTrimmingStopsAtTheOlder(_ engine: any Engine) throws {
         do {
-            let session = try begin(engine)
+            let session = try openSession(engine)
             let rows = try (2...30).map { try row(0, $0) }
             _ = engine.append(session: session, batch: BatchID(1), rows: rows)
             func trim(below: UInt64, keeping: [UInt64] = [], limit: Int = 1000) throws -> Int {
@@ -182,7 +182,7 @@ public enum EngineContract {
     }
 
     private static func aSnapshotIsThereWithItsLastPart(_ engine: any Engine) throws {
-        let session = try begin(engine)
+        let session = try openSession(engine)
         var digest = SnapshotDigest(p(0), covering: Sequence(1))
         func write(_ upload: UInt64?, _ number: Int, _ bytes: [UInt8], isLast: Bool) throws -> UInt64 {
             var part = SnapshotPart(upload: upload, number: number, bytes: bytes, end: nil)
@@ -213,7 +213,7 @@ public enum EngineContract {
     /// has no late copies: nothing stands between the engine and its disk.
     private static func whatWasTrimmedDoesNotComeBack(_ engine: any Engine) throws {
         guard engine is any ClusterEngine else { return }
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let rows = try (2...30).map { try row(0, $0) }
         _ = engine.append(session: session, batch: BatchID(1), rows: rows)
         for covering: UInt64 in [20, 25] {
@@ -231,7 +231,7 @@ public enum EngineContract {
 
     private static func theLastSequenceOutlivesItsRow(_ engine: any Engine) throws {
         do {
-            let session = try begin(engine)
+            let session = try openSession(engine)
             _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2), try row(0, 3)])
             for _ in 0..<2 {
                 try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(2), bytes: [])

@@ -19,7 +19,7 @@ public func row(_ partition: Int, _ sequence: UInt64, bytes: Int = 100) throws -
 }
 
 /// Begins a session that owns partitions 0..<count, each with its barrier at 1.
-public func begin(_ engine: any Engine, partitions: Int = 2, node: String = "a") throws -> SessionID {
+public func openSession(_ engine: any Engine, partitions: Int = 2, node: String = "a") throws -> SessionID {
     try engine.createPartitions(count: partitions, histories: (0..<partitions).map { History(UInt64($0)) })
     let session = try engine.beginSession(node: node)
     for former in try engine.partitions() {

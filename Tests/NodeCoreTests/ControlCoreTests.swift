@@ -83,7 +83,7 @@ extension [ControlEffect] {
     @Test("joins what the home has said with what the other database says")
     func joining() {
         let harness = ControlHarness()
-        let first = harness.hear(.begin(seeds: []))
+        let first = harness.hear(.start(seeds: []))
         #expect(first.questions == [true])
         #expect(first.contains { if case .poll = $0 { true } else { false } })
         let home = harness.hear(.polled(harness.poll, asked: harness.now))
@@ -124,7 +124,7 @@ extension [ControlEffect] {
     @Test("goes on without a database that says nothing, and counts it as away after three looks")
     func silence() {
         let harness = ControlHarness()
-        harness.hear(.begin(seeds: []))
+        harness.hear(.start(seeds: []))
         harness.hear(.polled(harness.poll, asked: harness.now))
         let second = harness.hear(.timer(.patience(look: 1)))
         #expect(second.isJoined && second.databasesAway.isEmpty)
@@ -147,7 +147,7 @@ extension [ControlEffect] {
     @Test("does not count looks at a home that does not answer against the others")
     func homeAway() {
         let harness = ControlHarness()
-        harness.hear(.begin(seeds: []))
+        harness.hear(.start(seeds: []))
         harness.hear(.tableRead(database: 1, look: 1, harness.rows(of: 1)))
         harness.hear(.polled(harness.poll, asked: harness.now))
         for _ in 0..<6 {
@@ -164,7 +164,7 @@ extension [ControlEffect] {
     @Test("counts a database that cannot be reached as away at once")
     func failure() {
         let harness = ControlHarness()
-        harness.hear(.begin(seeds: []))
+        harness.hear(.start(seeds: []))
         harness.hear(.polled(harness.poll, asked: harness.now))
         let effects = harness.hear(.tableFailed(database: 1, look: 1, "no route"))
         #expect(effects.databasesAway == [1] && effects.away == [PartitionID(1), PartitionID(3)])
@@ -175,7 +175,7 @@ extension [ControlEffect] {
         arguments: [false, true])
     func fenced(_ isOver: Bool) {
         let harness = ControlHarness()
-        harness.hear(.begin(seeds: []))
+        harness.hear(.start(seeds: []))
         if isOver { harness.hear(.end) }
         let steps = harness.hear(.ownership(.sessionDead)).filter {
             if case .stepDown = $0 { true } else { false }
@@ -205,7 +205,7 @@ extension [ControlEffect] {
     @Test("notes a fence that failed with its reason, and a lease that has moved not at all")
     func failedFences() {
         let harness = ControlHarness()
-        _ = harness.hear(.begin(seeds: []))
+        _ = harness.hear(.start(seeds: []))
         func noted(_ reason: String?) -> [String] {
             harness.hear(.fenceFailed(SessionID(7), reason)).compactMap { effect in
                 if case .noted(.notFenced(SessionID(7), let reason)) = effect { reason } else { nil }
@@ -218,7 +218,7 @@ extension [ControlEffect] {
     @Test("is not ready before it has joined, and says so")
     func readiness() {
         let harness = ControlHarness()
-        harness.hear(.begin(seeds: []))
+        harness.hear(.start(seeds: []))
         harness.hear(.polled(harness.poll, asked: harness.now))
         let joined = harness.hear(.tableRead(database: 1, look: 1, harness.rows(of: 1)))
         let reasons = joined.compactMap { effect -> String?? in
@@ -231,7 +231,7 @@ extension [ControlEffect] {
     func laws() {
         func isSeen(_ law: String, _ change: (ControlCore) -> Void) {
             let harness = ControlHarness()
-            harness.hear(.begin(seeds: []))
+            harness.hear(.start(seeds: []))
             harness.hear(.polled(harness.poll, asked: harness.now))
             harness.hear(.tableRead(database: 1, look: 1, harness.rows(of: 1)))
             #expect(harness.core.brokenInvariant(isWhole: true) == nil)

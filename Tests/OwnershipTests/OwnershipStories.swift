@@ -42,7 +42,7 @@ private final class ToldOwnership {
 
     func perform(_ words: [String]) throws -> [String] {
         switch words[0] {
-        case "nodes": try begin(nodes: Int(words[1]) ?? 0, partitions: Int(words[3]) ?? 0)
+        case "nodes": try setUp(nodes: Int(words[1]) ?? 0, partitions: Int(words[3]) ?? 0)
         case "gossip": gossip(words)
         case "messages": world.isSpeechless = true
         case "commits": world.slowness = Stories.length(words[2]) ?? .zero
@@ -56,7 +56,7 @@ private final class ToldOwnership {
         return []
     }
 
-    private func begin(nodes: Int, partitions: Int) throws {
+    private func setUp(nodes: Int, partitions: Int) throws {
         world = try OwnershipWorld(seed: 1, partitions: partitions)
         world.onEffect = { [unowned self] in note($0, $1) }
         world.onEvent = { [unowned self] in note($0, $1) }

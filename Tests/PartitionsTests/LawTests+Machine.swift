@@ -34,11 +34,11 @@ extension LawTests {
         }
         try isSeen("a snapshot is written of what is not durable") { partition, _ in
             seal(partition)
-            partition.snapshots.begin(partition.id, covering: partition.applied, token: 1)
+            partition.snapshots.start(partition.id, covering: partition.applied, token: 1)
             partition.snapshots.current?.parts = 1
         }
         try isSeen("a snapshot's last part is written, and it does not end") { partition, _ in
-            partition.snapshots.begin(partition.id, covering: partition.applied, token: 1)
+            partition.snapshots.start(partition.id, covering: partition.applied, token: 1)
             partition.snapshots.current?.isLast = true
         }
     }

@@ -83,7 +83,7 @@ struct LawTests {
             partition.snapshots.restored(partition.applied.next, bytes: 1)
         }
         try isSeen("a snapshot is made that is not newer than the last") { partition, _ in
-            partition.snapshots.begin(partition.id, covering: .zero, token: 1)
+            partition.snapshots.start(partition.id, covering: .zero, token: 1)
         }
     }
 

@@ -81,7 +81,7 @@ final class PartitionHarness {
             try? partition.replay(Sequence(1), body)
             partitions.append(partition)
             var effects: [PartitionEffect] = []
-            partition.begin(now: now, into: &effects)
+            partition.start(now: now, into: &effects)
             carryOut(effects, of: id)
         }
     }
@@ -324,7 +324,7 @@ final class PartitionHarness {
         partitions[number] = try replayed(number, generation: generation)
         partitions[number].pushServices = pushServices
         var effects: [PartitionEffect] = []
-        partitions[number].begin(now: now, incarnation: 1, into: &effects)
+        partitions[number].start(now: now, incarnation: 1, into: &effects)
         carryOut(effects, of: PartitionID(UInt16(number)))
     }
 
@@ -337,7 +337,7 @@ final class PartitionHarness {
         partitions[number] = partition
         partition.pushServices = pushServices
         var effects: [PartitionEffect] = []
-        partition.begin(now: now, incarnation: 1, into: &effects)
+        partition.start(now: now, incarnation: 1, into: &effects)
         carryOut(effects, of: partition.id)
     }
 
@@ -346,7 +346,7 @@ final class PartitionHarness {
         partitions = try (0..<count).map { try replayed($0, generation: generation) }
         for partition in partitions {
             var effects: [PartitionEffect] = []
-            partition.begin(now: now, incarnation: UInt32(truncatingIfNeeded: generation), into: &effects)
+            partition.start(now: now, incarnation: UInt32(truncatingIfNeeded: generation), into: &effects)
             carryOut(effects, of: partition.id)
         }
         settle()

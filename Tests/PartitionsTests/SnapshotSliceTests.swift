@@ -75,7 +75,7 @@ struct SnapshotSliceTests {
     }
 
     /// A partition with some devices, and a record so long that a snapshot is due.
-    private func begin(_ harness: PartitionHarness) throws {
+    private func startSnapshot(_ harness: PartitionHarness) throws {
         for _ in 0..<30 { _ = harness.register(in: 0) }
         let (device, _) = try #require(harness.register(in: 0))
         #expect(harness.partitions[0].state.writer == nil && harness.parts.isEmpty)
@@ -115,7 +115,7 @@ struct SnapshotSliceTests {
     func refused() throws {
         let harness = harness()
         harness.holdsSnapshots = true
-        try begin(harness)
+        try startSnapshot(harness)
         #expect(harness.parts[PartitionID(0)]?.count == 1)
         harness.failSnapshots()
         #expect(
@@ -131,7 +131,7 @@ struct SnapshotSliceTests {
     func stranger() throws {
         let harness = harness()
         harness.holdsSnapshots = true
-        try begin(harness)
+        try startSnapshot(harness)
         harness.send(.snapshotPart(upload: 9, token: 12345), to: PartitionID(0))
         harness.send(.snapshotFailed(token: 12345), to: PartitionID(0))
         #expect(harness.parts[PartitionID(0)]?.count == 1)

@@ -15,7 +15,7 @@ struct AppendBenchmark {
     func appends() throws {
         for partitions in [1, 16, 64, 256] {
             let engine = try newEngine()
-            let session = try begin(engine, partitions: partitions)
+            let session = try openSession(engine, partitions: partitions)
             let count = max(200, 20_000 / partitions)
             // The rows are made before, so that only the engine is measured.
             let batches = try (0..<UInt64(count)).map { commit in
@@ -39,7 +39,7 @@ struct AppendBenchmark {
     @Test("time appends of no rows")
     func appendsOfNoRows() throws {
         let engine = try newEngine()
-        let session = try begin(engine)
+        let session = try openSession(engine)
         var times: [Double] = []
         let cpuBefore = clock()
         for _ in 0..<5000 {
@@ -53,7 +53,7 @@ struct AppendBenchmark {
     @Test("time a takeover with a snapshot of 10 MiB and 10,000 rows")
     func takeovers() throws {
         let engine = try newEngine()
-        let session = try begin(engine, partitions: 1)
+        let session = try openSession(engine, partitions: 1)
         for start in stride(from: UInt64(2), to: 10_002, by: 500) {
             _ = engine.append(
                 session: session, batch: BatchID(1), rows: try (start..<start + 500).map { try row(0, $0) })

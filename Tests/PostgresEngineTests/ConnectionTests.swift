@@ -65,7 +65,7 @@ private func appendThrough(
     harm: @escaping @Sendable (Other) throws -> Void
 ) throws -> Writer {
     let engine = try PostgresEngine(database)
-    var writer = Writer(engine: engine, session: try begin(engine, partitions: 1))
+    var writer = Writer(engine: engine, session: try openSession(engine, partitions: 1))
     let progress = Mutex<UInt64>(0)
     let next = DispatchSemaphore(value: 0)
     let harmer = Running {
@@ -145,7 +145,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     func idleEnd() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let other = try Other(database)
         try endConnections(other)
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
@@ -163,7 +163,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     @Test("to a frozen server are not waited for without end")
     func frozenServer() throws {
         let database = try Server.shared().makeDatabase()
-        let session = try begin(try PostgresEngine(database))
+        let session = try openSession(try PostgresEngine(database))
         var options = PostgresEngine.Options()
         options.silenceMilliseconds = 3000
         let engine = try PostgresEngine(database, options: options)
@@ -195,7 +195,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     func goneServer() throws {
         let server = try Server()
         let engine = try PostgresEngine(server.connection("postgres"))
-        var writer = Writer(engine: engine, session: try begin(engine))
+        var writer = Writer(engine: engine, session: try openSession(engine))
         try writer.put(2)
         try server.command("stop")
         let first = engine.append(session: writer.session, batch: BatchID(3), rows: [try row(0, 3)])
@@ -216,7 +216,7 @@ private func eventually<Value>(_ body: () throws(EngineError) -> Value) throws(E
     func repeatedTake() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        _ = try begin(engine, partitions: 1)
+        _ = try openSession(engine, partitions: 1)
         let stop = Mutex(false)
         let strike = DispatchSemaphore(value: 0)
         let harmer = Running {

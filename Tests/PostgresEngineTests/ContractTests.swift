@@ -31,7 +31,7 @@ import Testing
     @Test("lets a partition's owner alone give the partition up")
     func givenUp() throws {
         let engine = try newEngine()
-        let owner = try begin(engine)
+        let owner = try openSession(engine)
         let other = try engine.beginSession(node: "b")
         #expect(throws: EngineError.fenced) { try engine.release(p(0), by: other) }
         try engine.release(p(0), by: owner)

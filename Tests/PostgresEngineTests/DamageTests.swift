@@ -22,7 +22,7 @@ import Testing
     func flippedBit(seed: UInt64) throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let rows = try (2...4).map { try row(0, $0) }
         _ = engine.append(session: session, batch: BatchID(1), rows: rows)
         let other = try Other(database)
@@ -48,7 +48,7 @@ import Testing
     func misplaced() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
         try Other(database).run(
             "UPDATE tidecast.journal SET sequence = 3 WHERE partition = 0 AND sequence = 2")
@@ -59,7 +59,7 @@ import Testing
     func damagedTables() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1, 2, 3])
         try engine.put(.key, key: "a", value: [1, 2])
         let other = try Other(database)
@@ -78,7 +78,7 @@ import Testing
     func manyChunks() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let other = try Other(database)
         // Chunks of a writer that stopped in the middle.
         try other.run("INSERT INTO tidecast.chunk VALUES (0, 999999, 0, 'x'), (1, 999999, 0, 'x')")
@@ -106,7 +106,7 @@ import Testing
     func aSnapshotOfBeforeIsRead() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1, 2, 3])
         var header = ByteWriter()
         header.u16(0)
@@ -120,7 +120,7 @@ import Testing
     @Test("has bounds: what is far too large or too small is refused")
     func sizeBounds() throws {
         let engine = try newEngine()
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let zero = Row(partition: p(0), sequence: .zero, payload: [])
         #expect(engine.append(session: session, batch: BatchID(1), rows: [zero]).isRefused)
         let far = Row(partition: p(0), sequence: EngineRules.sequenceMax.next, payload: [])
@@ -145,7 +145,7 @@ import Testing
     @Test("is read in pages where the journal is long, and whole")
     func longJournal() throws {
         let engine = try newEngine()
-        let session = try begin(engine, partitions: 1)
+        let session = try openSession(engine, partitions: 1)
         let rows = try (2...6000).map { try row(0, $0, bytes: 20) }
         for start in stride(from: 0, to: rows.count, by: 1000) {
             let some = Array(rows[start..<min(rows.count, start + 1000)])

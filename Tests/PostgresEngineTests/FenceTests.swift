@@ -12,7 +12,7 @@ import Testing
     func nothingGoesInAfterAFence() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine, partitions: 4)
+        let session = try openSession(engine, partitions: 4)
         let ready = DispatchSemaphore(value: 0)
         let writers = (0..<4).map { partition in
             Running {
@@ -64,7 +64,7 @@ import Testing
     @Test("leaves a session alone whose lease has moved")
     func movedLease() throws {
         let engine = try newEngine()
-        let session = try begin(engine)
+        let session = try openSession(engine)
         _ = try engine.renewLease(session)
         #expect(try engine.renewLease(session) == 2)
         #expect(try !engine.fence(session, at: 1), "renewed since")
@@ -81,7 +81,7 @@ import Testing
     func noLock() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         #expect(try engine.renewLease(session) == 1)
         let append = try Other(database)
         try append.run("BEGIN; SELECT FROM tidecast.session FOR SHARE")
@@ -98,7 +98,7 @@ import Testing
     func renewalUnderWay(end: String) throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let renewal = try Other(database)
         let waiting = try Other(database)
         try renewal.run("BEGIN; UPDATE tidecast.lease SET counter = counter + 1")
@@ -115,7 +115,7 @@ import Testing
     func fencedLook() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let fence = try Other(database)
         let waiting = try Other(database)
         try fence.run(
@@ -136,7 +136,7 @@ import Testing
     func lockWait() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let other = try Other(database)
         try other.run("BEGIN; SELECT * FROM tidecast.session FOR UPDATE")
         let sentence = "the database did not grant a lock in time"
@@ -155,7 +155,7 @@ import Testing
     func unfinishedRow() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let other = try Other(database)
         try other.run("BEGIN; INSERT INTO tidecast.journal VALUES (0, 2, 77, '')")
         let rows = [try row(0, 2), try row(1, 2)]
@@ -171,7 +171,7 @@ import Testing
     func midAppend() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let other = try Other(database)
         let waiting = try Other(database)
         // The fence holds its lock. The append waits behind the fence, and then looks at the row again.
@@ -190,7 +190,7 @@ import Testing
     func takersRace() throws {
         let database = try Server.shared().makeDatabase()
         let engine = try PostgresEngine(database)
-        try engine.fence(try begin(engine, partitions: 1))
+        try engine.fence(try openSession(engine, partitions: 1))
         let taken = Mutex<[Epoch: SessionID]>([:])
         let takers = (0..<3).map { index in
             Running {

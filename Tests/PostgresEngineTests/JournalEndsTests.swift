@@ -19,7 +19,7 @@ struct JournalEndsTests {
     /// An engine that has acknowledged records 1 to 4 of partition 0.
     private func engine() throws -> (PostgresEngine, SessionID) {
         let engine = try PostgresEngine(address)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         for sequence in UInt64(2)...4 {
             let outcome = engine.append(
                 session: session, batch: BatchID(sequence), rows: [try row(0, sequence)])
@@ -60,7 +60,7 @@ struct JournalEndsTests {
         options.ends = JournalEnds()
         let one = try PostgresEngine(address, options: options)
         let two = try PostgresEngine(address, options: options)
-        let session = try begin(one)
+        let session = try openSession(one)
         #expect(one.append(session: session, batch: BatchID(2), rows: [try row(0, 2)]) == .rows([.appended]))
         try other.run("DELETE FROM tidecast.journal WHERE partition = 0 AND sequence = 2")
         try endConnections(other)

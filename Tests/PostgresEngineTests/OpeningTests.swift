@@ -13,7 +13,7 @@ struct OpeningTests {
         let address = try Server.shared().makeDatabase()
         do {
             let engine = try PostgresEngine(address)
-            let session = try begin(engine)
+            let session = try openSession(engine)
             _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
             try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(2), bytes: [1, 2])
             try engine.put(.setting, key: "x", value: [9])
@@ -93,7 +93,7 @@ struct OpeningTests {
         #expect(settings.synchronousCommit == "on" && settings.fsync)
         #expect(settings.timeline == 1 && !settings.isInRecovery)
         #expect(settings.serverVersion >= PostgresEngine.serverVersionMin)
-        _ = try begin(engine)
+        _ = try openSession(engine)
     }
 
     @Test("says that a standby is missing where one is demanded")

@@ -16,7 +16,7 @@ import Testing
     init() throws {
         database = try Server.shared().makeDatabase()
         engine = try PostgresEngine(database)
-        session = try begin(engine)
+        session = try openSession(engine)
         other = try Other(database)
     }
 
@@ -88,7 +88,7 @@ import Testing
         try other.run("GRANT CREATE ON DATABASE \(name) TO \(name); DROP SCHEMA tidecast CASCADE")
         let plain = database.replacingOccurrences(of: "user=tidecast", with: "user=\(name)")
         let engine = try PostgresEngine(plain)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         #expect(try engine.renewLease(session) == 1)
         let reason = sentence { _ = try PostgresEngine(plain) }
         #expect(reason.contains("too many connections"), "\(reason)")

@@ -23,7 +23,7 @@ struct ReplicationTests {
     func noRows() throws {
         let server = try Server()
         let database = server.connection("postgres")
-        let session = try begin(try PostgresEngine(database))
+        let session = try openSession(try PostgresEngine(database))
         let other = try Other(database)
         try waitForStandby("nobody", on: other)
         let isOver = Mutex(false)
@@ -50,7 +50,7 @@ struct ReplicationTests {
     func cutShort(by function: String) throws {
         let server = try Server()
         let database = server.connection("postgres")
-        let session = try begin(try PostgresEngine(database))
+        let session = try openSession(try PostgresEngine(database))
         let other = try Other(database)
         try waitForStandby("nobody", on: other)
         let appending = Running {
@@ -89,7 +89,7 @@ struct ReplicationTests {
         let database =
             "host=127.0.0.1,127.0.0.1 port=\(primary.port),\(standby.port) user=tidecast dbname=postgres"
         let engine = try PostgresEngine(database)
-        let session = try begin(engine, partitions: 1)
+        let session = try openSession(engine, partitions: 1)
         var writer = Writer(engine: engine, session: session)
         for sequence in UInt64(2)...50 { try writer.put(sequence) }
         #expect(try engine.settings().timeline == 1)
@@ -124,7 +124,7 @@ struct ReplicationTests {
         let database =
             "host=127.0.0.1,127.0.0.1 port=\(primary.port),\(standby.port) user=tidecast dbname=postgres"
         let engine = try PostgresEngine(database)
-        var writer = Writer(engine: engine, session: try begin(engine, partitions: 1))
+        var writer = Writer(engine: engine, session: try openSession(engine, partitions: 1))
         try writer.put(2)
         let before = try #require(try engine.past())
         try primary.command("stop")
@@ -145,7 +145,7 @@ struct ReplicationTests {
         let two = try Server()
         let engine = try PostgresEngine(
             "host=127.0.0.1,127.0.0.1 port=\(one.port),\(two.port) user=tidecast dbname=postgres")
-        let session = try begin(engine)
+        let session = try openSession(engine)
         try one.command("stop")
         _ = engine.append(session: session, batch: BatchID(1), rows: [])
         #expect(engine.append(session: session, batch: BatchID(1), rows: []).isUnknown)
@@ -163,7 +163,7 @@ struct ReplicationTests {
         try other.run("SELECT pg_reload_conf()")
         try other.wait("SHOW fsync", for: "on")
         let engine = try PostgresEngine(database)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         #expect(try engine.renewLease(session) == 1)
         try other.run("ALTER SYSTEM SET fsync = off")
         try other.run("SELECT pg_reload_conf()")

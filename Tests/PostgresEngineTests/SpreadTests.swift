@@ -40,7 +40,7 @@ private struct Two {
         return PostgresEngine(lazily: servers[1].connection("postgres"), options: options)
     }
 
-    func begin(_ node: String) throws -> SessionID {
+    func openSession(_ node: String) throws -> SessionID {
         let session = try home.beginSession(node: node)
         try other.register(session, node: node)
         return session
@@ -69,7 +69,7 @@ private struct Two {
     @Test("never gives a session of a restored home a number of another node")
     func restoredHome() throws {
         let two = try Two()
-        let first = try two.begin("a")
+        let first = try two.openSession("a")
         #expect(try two.takeAll(two.other, by: first) == [Epoch(1), Epoch(1)])
         let restored = try Server()
         var options = PostgresEngine.Options()
@@ -99,7 +99,7 @@ private struct Two {
         #expect(throws: EngineError.self) {
             try two.other.createPartitions(count: 8, histories: (0..<8).map { History(UInt64($0)) })
         }
-        let session = try two.begin("a")
+        let session = try two.openSession("a")
         #expect(try two.takeAll(two.home, by: session) == [Epoch(1), Epoch(1), Epoch(1)])
         #expect(try two.takeAll(two.other, by: session) == [Epoch(1), Epoch(1)])
         let strange = PartitionRow(
@@ -145,7 +145,7 @@ private struct Two {
         try two.other.fence(session)
         try two.other.fence(session)
         #expect(throws: EngineError.fenced) { try two.other.register(session, node: "a") }
-        let next = try two.begin("a")
+        let next = try two.openSession("a")
         #expect(try two.other.isAlive(next))
     }
 
@@ -154,8 +154,8 @@ private struct Two {
     @Test("lets a partition be taken when its owner is dead in the partition's database")
     func ownDatabase() throws {
         let two = try Two()
-        let owner = try two.begin("a")
-        let heir = try two.begin("b")
+        let owner = try two.openSession("a")
+        let heir = try two.openSession("b")
         for engine in two.engines { _ = try two.takeAll(engine, by: owner) }
         try two.home.fence(owner)
         #expect(try two.takeAll(two.home, by: heir) == [Epoch(2), Epoch(2), Epoch(2)])
@@ -171,8 +171,8 @@ private struct Two {
     @Test("misses only the partitions of a database that is gone")
     func goneDatabase() throws {
         let two = try Two()
-        let owner = try two.begin("a")
-        let heir = try two.begin("b")
+        let owner = try two.openSession("a")
+        let heir = try two.openSession("b")
         for engine in two.engines { _ = try two.takeAll(engine, by: owner) }
         try two.servers[1].command("stop")
         let lost = try two.append(two.other, owner, 1, 2)

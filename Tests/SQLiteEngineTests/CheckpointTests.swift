@@ -17,7 +17,7 @@ import Testing
     func usedAgain() throws {
         let folder = TemporaryFolder()
         let engine = try SQLiteEngine(folder: folder.path)
-        let session = try begin(engine, partitions: 1)
+        let session = try openSession(engine, partitions: 1)
         let noise = body(of: 1, partition: 0, bytes: 1 << 20)
         for sequence in UInt64(2)..<82 {
             let header = RecordHeader(

@@ -25,7 +25,7 @@ func measureCommits() throws {
     ] {
         let folder = TemporaryFolder()
         let engine = try SQLiteEngine(folder: folder.path)
-        let session = try begin(engine, partitions: partitions)
+        let session = try openSession(engine, partitions: partitions)
         var times: [Double] = []
         let cpuBefore = clock()
         for commit in 0..<UInt64(count) {
@@ -55,7 +55,7 @@ func measureCommits() throws {
 func measureSnapshots() throws {
     let folder = TemporaryFolder()
     let engine = try SQLiteEngine(folder: folder.path)
-    let session = try begin(engine)
+    let session = try openSession(engine)
     let large = body(of: 1, partition: 0, bytes: 128 << 10)
     let bytes = Array(repeatElement(large, count: 96).joined())
     var begun = Date()

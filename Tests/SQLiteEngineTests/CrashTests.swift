@@ -26,7 +26,7 @@ import Testing
             })
         let begun = Gathered<SessionID>()
         thread.perform(
-            { try begin($0, partitions: 3) }, then: { begun.add([try? $0.get()].compactMap { $0 }) })
+            { try openSession($0, partitions: 3) }, then: { begun.add([try? $0.get()].compactMap { $0 }) })
         guard let session = begun.wait(for: 1).first else { abort() }
         thread.use(session)
         for sequence in 2...UInt64.max {
@@ -94,14 +94,14 @@ import Testing
         let path = folder.path
         do {
             let engine = try SQLiteEngine(folder: path)
-            let session = try begin(engine)
+            let session = try openSession(engine)
             try engine.writeSnapshot(session: session, partition: p(0), covering: .zero, bytes: [1])
         }
         await #expect(processExitsWith: .signal(SIGKILL)) {
             [path = path as String, failpoint = failpoint as String] in
             setenv("TIDECAST_FAILPOINT", failpoint, 1)
             let engine = try SQLiteEngine(folder: path)
-            let session = try begin(engine)
+            let session = try openSession(engine)
             try engine.writeSnapshot(
                 session: session, partition: p(0), covering: Sequence(2),
                 bytes: [UInt8](repeating: 7, count: 3 << 20))

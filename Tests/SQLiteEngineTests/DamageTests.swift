@@ -24,7 +24,7 @@ import Testing
     /// Appends records 2...count of two partitions, one commit each. Returns the log's length after each
     /// commit.
     private func fill(_ engine: SQLiteEngine, count: UInt64) throws -> [Int] {
-        let session = try begin(engine)
+        let session = try openSession(engine)
         return try (2...count).map { sequence in
             let rows = try [row(0, sequence), row(1, sequence)]
             #expect(
@@ -138,7 +138,7 @@ import Testing
     @Test("makes a snapshot corrupt where a bit flips, and the older one stands")
     func damagedSnapshot() throws {
         let engine = try SQLiteEngine(folder: folder.path)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: .zero, bytes: [1, 2, 3])
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [4, 5, 6])
         let path = folder.path + "/snapshots/" + (try engine.snapshots(p(0))[0].name)
@@ -162,7 +162,7 @@ import Testing
     @Test("does not hold a former build's snapshot for damaged")
     func aSnapshotOfBeforeIsRead() throws {
         let engine = try SQLiteEngine(folder: folder.path)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1])
         var file = ByteWriter()
         file.raw(Array("TDCSNAP1".utf8))
@@ -179,7 +179,7 @@ import Testing
     @Test("does not hold a newer build's snapshot for damaged")
     func newerSnapshot() throws {
         let engine = try SQLiteEngine(folder: folder.path)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1])
         let path = folder.path + "/snapshots/" + (try engine.snapshots(p(0))[0].name)
         var file = [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
@@ -199,7 +199,7 @@ import Testing
         let path = folder.path
         await #expect(processExitsWith: .exitCode(7)) { [path = path as String] in
             let engine = try SQLiteEngine(folder: path)
-            let session = try begin(engine)
+            let session = try openSession(engine)
             signal(SIGXFSZ, SIG_IGN)
             var limit = rlimit(rlim_cur: 200_000, rlim_max: rlim_t(bitPattern: -1))
             setrlimit(__rlimit_resource_t(1), &limit)  // RLIMIT_FSIZE
@@ -231,7 +231,7 @@ import Testing
         let ballast = folder.path + "/ballast"
         try Data(count: 600_000).write(to: URL(fileURLWithPath: ballast))
         let engine = try SQLiteEngine(folder: folder.path + "/data")
-        let session = try begin(engine)
+        let session = try openSession(engine)
         var sequence: UInt64 = 2
         var outcome = AppendOutcome.rows([.appended])
         while !outcome.isRefused, sequence < 1000 {

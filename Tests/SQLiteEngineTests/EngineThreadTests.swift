@@ -25,7 +25,8 @@ import Testing
             onResolved: { owner, resolved in told.add([Told(owner: owner, resolved: resolved)]) })
         let begun = Gathered<SessionID>()
         thread.perform(
-            { try begin($0, partitions: partitions) }, then: { begun.add([try? $0.get()].compactMap { $0 }) })
+            { try openSession($0, partitions: partitions) },
+            then: { begun.add([try? $0.get()].compactMap { $0 }) })
         thread.use(try #require(begun.wait(for: 1).first))
         return thread
     }

@@ -58,7 +58,7 @@ final class OtherProgram {
     func reopening() throws {
         do {
             let engine = try SQLiteEngine(folder: folder.path)
-            let session = try begin(engine)
+            let session = try openSession(engine)
             _ = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])
             try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(2), bytes: [1, 2])
             try engine.put(.setting, key: "x", value: [9])
@@ -72,7 +72,7 @@ final class OtherProgram {
     @Test("makes folders and files that nobody else may read")
     func privateModes() throws {
         let engine = try SQLiteEngine(folder: folder.path + "/deep/inside")
-        _ = try begin(engine)
+        _ = try openSession(engine)
         for path in ["", "/deep", "/deep/inside", "/deep/inside/snapshots"] {
             #expect(try mode(folder.path + path) == 0o700)
         }
@@ -116,7 +116,7 @@ final class OtherProgram {
     func strayFiles() throws {
         do {
             let engine = try SQLiteEngine(folder: folder.path)
-            let session = try begin(engine)
+            let session = try openSession(engine)
             try engine.writeSnapshot(session: session, partition: p(0), covering: Sequence(1), bytes: [1])
         }
         for name in ["0-7-1.snap", "0-8-1.snap.aside"] {
@@ -130,7 +130,7 @@ final class OtherProgram {
     @Test("gives an engine that refuses while the database is locked, and then resumes")
     func locked() throws {
         let engine = try SQLiteEngine(folder: folder.path)
-        let session = try begin(engine)
+        let session = try openSession(engine)
         let other = OtherProgram(folder.database)
         #expect(other.run("BEGIN EXCLUSIVE") == SQLITE_OK)
         let outcome = engine.append(session: session, batch: BatchID(1), rows: [try row(0, 2)])

@@ -93,7 +93,7 @@ public final class PartitionWorld {
         }
         partitions[number] = partition
         var effects: [PartitionEffect] = []
-        partition.begin(now: instant, incarnation: runs[number], into: &effects)
+        partition.start(now: instant, incarnation: runs[number], into: &effects)
         partition.flush(now: instant, into: &effects)
         carryOut(effects, of: id)
     }

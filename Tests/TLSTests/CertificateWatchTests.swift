@@ -48,7 +48,7 @@ import Testing
     func askedFor() {
         var watch = CertificateWatch(read: old)
         #expect(look(&watch, new) == false)
-        watch.begin(new)
+        watch.noteRead(new)
         #expect(look(&watch, new) == false)
         #expect(look(&watch, new) == false)
     }

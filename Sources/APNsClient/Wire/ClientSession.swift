@@ -50,7 +50,7 @@ final class ClientSession {
     // MARK: Requests
 
     /// Begins a request. False where this connection can take none any more.
-    func begin(_ head: SentHead, body: [UInt8], ticket: ConnectionPools.Ticket) -> Bool {
+    func start(_ head: SentHead, body: [UInt8], ticket: ConnectionPools.Ticket) -> Bool {
         guard let session else { return false }
         let stream = ClientStream(ticket: ticket, body: body)
         let pointer = Unmanaged.passUnretained(stream).toOpaque()

@@ -100,8 +100,8 @@ final class ServiceConnection: ChannelInboundHandler, ClientSessionDelegate {
 
     // MARK: Requests
 
-    func begin(_ head: SentHead, body: [UInt8], ticket: ConnectionPools.Ticket) -> Bool {
-        guard let session, session.begin(head, body: body, ticket: ticket) else { return false }
+    func start(_ head: SentHead, body: [UInt8], ticket: ConnectionPools.Ticket) -> Bool {
+        guard let session, session.start(head, body: body, ticket: ticket) else { return false }
         markDirty()
         return true
     }

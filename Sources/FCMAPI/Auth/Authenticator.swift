@@ -50,7 +50,7 @@ final class Authenticator {
     }
 
     /// Another request is being routed, and `principal` has not looked at it.
-    func begin() { shown = nil }
+    func reset() { shown = nil }
 
     /// `nil` where the request has no bearer token that counts.
     func principal(_ request: HTTPRequest, _ directory: Directory, now: WallTime) -> Principal? {

@@ -33,7 +33,7 @@ struct Devices {
             keepsBodies: true,
             source: source)
         let watch = Stopwatch(target.process)
-        pump.begin()
+        pump.start()
         let isDone = poller.run(seconds: 3600) { pump.active == 0 }
         var report = LoadReport("register", unit: "device")
         watch.read(into: &report)

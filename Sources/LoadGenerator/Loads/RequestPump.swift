@@ -45,7 +45,7 @@ final class RequestPump: StreamHandler {
     }
     var answers: Int { Int(latency.count) }
 
-    func begin() {
+    func start() {
         // Connections in turn, so that no connection has sent all its requests before another.
         for stream in 0..<streams {
             for connection in connections.indices { ask(connection * streams + stream) }

@@ -18,7 +18,7 @@ public struct SendLoad {
         let pump = try RequestPump(
             poller, to: target.address, connections: connections, streams: streams, keepsBodies: false,
             source: source)
-        pump.begin()
+        pump.start()
         poller.run(seconds: warmUpSeconds) { pump.active == 0 }
         pump.forget()
         let watch = Stopwatch(target.process)

@@ -40,7 +40,7 @@ final class Subscriber: RequestSource {
             poller, to: target.address, connections: connections, streams: streams, keepsBodies: true,
             source: subscriber)
         let watch = Stopwatch(target.process)
-        pump.begin()
+        pump.start()
         let isDone = poller.run(seconds: 3600) { pump.active == 0 }
         var report = LoadReport("subscribe", unit: "subscription")
         watch.read(into: &report)

@@ -82,7 +82,7 @@ public final class ControlCore {
 
     private func carryIn(_ event: ControlEvent) {
         switch event {
-        case .begin(let seeds): begin(seeds)
+        case .start(let seeds): start(seeds)
         case .ownership(let event):
             // The session is dead in one of the databases: nothing of the look under way counts any more.
             if case .sessionDead = event { tables.forget() }
@@ -124,7 +124,7 @@ public final class ControlCore {
         }
     }
 
-    private func begin(_ seeds: [String]) {
+    private func start(_ seeds: [String]) {
         self.seeds = seeds
         own { $0.handle(.nudged, now: $1, into: &$2) }
         gossip(.seeds(seeds))

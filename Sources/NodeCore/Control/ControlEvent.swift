@@ -8,7 +8,7 @@ import Routing
 /// The events of a node's control side.
 public enum ControlEvent: Sendable {
     /// Gossip begins with these addresses.
-    case begin(seeds: [String])
+    case start(seeds: [String])
     /// An event for ownership, from a loop or from a job of a database.
     case ownership(Ownership.Event)
     case peer(ProcessID, PeerWord)

@@ -236,7 +236,7 @@ extension LoopCore {
         }
         quarantined[loaded.id] = nil
         effects.append(.open(loaded.id, next: partition.applied.next))
-        begin(partition)
+        startServing(partition)
     }
 
     /// Keeps a partition that cannot be read, folded or written: it would stop the next owner as well. It
@@ -259,14 +259,14 @@ extension LoopCore {
     }
 
     /// A partition that was read from its journal begins to serve.
-    private func begin(_ partition: Partition) {
+    private func startServing(_ partition: Partition) {
         partitions[partition.id] = partition
         partition.laws.isHolders = true
         servedSince[partition.id] = now.monotonic
         incarnations &+= 1
         partition.pushServices = pushServices
         partition.refusedKeys = sender.refusedKeys
-        partition.begin(now: believed(now), incarnation: incarnations, into: &partitionEffects)
+        partition.start(now: believed(now), incarnation: incarnations, into: &partitionEffects)
         if options.isClustered {
             partition.forgetWindows(living: livingSessions)
         } else {

@@ -126,7 +126,7 @@ public final class Partition {
         return writer.bytes
     }
 
-    /// Folds one durable record in, in the order of sequences. Only before `begin`.
+    /// Folds one durable record in, in the order of sequences. Only before `start`.
     public func replay(_ sequence: Sequence, _ body: [UInt8]) throws(DecodeError) {
         guard sequence == state.applied.next else {
             throw DecodeError(
@@ -157,7 +157,7 @@ public final class Partition {
     /// Begins to serve, after everything durable is folded in. Asks receivers that have not acknowledged
     /// everything for their marks before it offers anything. `incarnation` tells this machine from former
     /// machines of the same partition, whose confirmations and records may still be on their way.
-    public func begin(now: Instant, incarnation: UInt32 = 0, into effects: inout [PartitionEffect]) {
+    public func start(now: Instant, incarnation: UInt32 = 0, into effects: inout [PartitionEffect]) {
         clock = TrustedClock(now)
         var turn = Turn(at: now, &effects)
         defer { turn.end(&effects) }
@@ -305,7 +305,7 @@ public final class Partition {
             if needsConfirmation {
                 confirm(Answer(to: .beginning(stream, device), reply: .done))
             } else {
-                begin(stream, of: device, &turn)
+                startReading(stream, of: device, &turn)
             }
         }
         if gated.bodiesGone > 0 { turn.effects.append(.notice(.bodiesGone(gated.bodiesGone))) }
@@ -334,7 +334,7 @@ public final class Partition {
             var answer = first.answer
             answer.needsConfirmation = false
             if case .beginning(let stream, let device) = answer.to {
-                begin(stream, of: device, &turn)
+                startReading(stream, of: device, &turn)
             } else {
                 release(answer, by: proof, &turn)
             }

@@ -2,7 +2,7 @@ import Model
 
 /// One call into a machine: the time of the call, and the effects that the call makes.
 ///
-/// `begin`, `handle` and `flush` each make one turn and pass it down. A second turn must not be made within a
+/// `start`, `handle` and `flush` each make one turn and pass it down. A second turn must not be made within a
 /// call, because its effects would leave before those of the first.
 struct Turn {
     /// The time of the call, with the believed wall time.

@@ -45,7 +45,7 @@ struct SnapshotPlan {
     /// costs as much as journaling.
     var isDue: Bool { current == nil && bytesSince >= max(bytesMin, size) }
 
-    mutating func begin(_ id: PartitionID, covering: Sequence, token: UInt64) {
+    mutating func start(_ id: PartitionID, covering: Sequence, token: UInt64) {
         current = Current(
             token: token, covering: covering, digest: SnapshotDigest(id, covering: covering))
         bytesSince = 0
@@ -70,7 +70,7 @@ extension Partition {
     func beginSnapshot() {
         guard snapshots.isDue, state.writer == nil else { return }
         lastToken += 1
-        snapshots.begin(id, covering: state.applied, token: lastToken)
+        snapshots.start(id, covering: state.applied, token: lastToken)
         state.beginSnapshot()
     }
 

@@ -170,7 +170,7 @@ extension Partition {
         #endif
     }
 
-    func begin(_ stream: StreamID, of device: DeviceIndex, _ turn: inout Turn) {
+    func startReading(_ stream: StreamID, of device: DeviceIndex, _ turn: inout Turn) {
         guard let attachment = streams.attachment(device.rawValue), attachment.stream == stream,
             case .beginning = attachment.state
         else { return }

@@ -61,7 +61,7 @@ public struct AccessTokens: Sendable {
     /// A message wants a token.
     public mutating func want(_ ticket: UInt64, now: MonotonicTime, into effects: inout [Effect]) {
         if let token, now < end(of: token) {
-            if token.renewAt <= now, mayFetch(now) { begin(now, &effects) }
+            if token.renewAt <= now, mayFetch(now) { startFetch(now, &effects) }
             return effects.append(.use(ticket: ticket, token: token.text))
         }
         wait(ticket, now: now, &effects)
@@ -142,10 +142,10 @@ public struct AccessTokens: Sendable {
                 .giveUp(ticket: ticket, .unsent("too many messages wait for an access token")))
         }
         waiting.append(ticket)
-        if mayFetch(now) { begin(now, &effects) }
+        if mayFetch(now) { startFetch(now, &effects) }
     }
 
-    private mutating func begin(_ now: MonotonicTime, _ effects: inout [Effect]) {
+    private mutating func startFetch(_ now: MonotonicTime, _ effects: inout [Effect]) {
         lastNumber += 1
         fetch = (lastNumber, now)
         effects.append(.fetch(lastNumber))

@@ -114,7 +114,7 @@ public struct ConnectionPools {
             expire(pool, now)
             if let connection = pool.roomiest(now, settings), let ticket = pool.takeFirst() {
                 waiting -= 1
-                begin(ticket, on: connection, now)
+                start(ticket, on: connection, now)
                 plan(pool, now)
                 return (ticket, connection.id)
             }
@@ -123,7 +123,7 @@ public struct ConnectionPools {
         return nil
     }
 
-    private mutating func begin(_ ticket: Ticket, on connection: Connection, _ now: MonotonicTime) {
+    private mutating func start(_ ticket: Ticket, on connection: Connection, _ now: MonotonicTime) {
         let tries = (requests[ticket]?.tries ?? 0) + 1
         requests[ticket]?.tries = tries
         requests[ticket]?.connection = connection

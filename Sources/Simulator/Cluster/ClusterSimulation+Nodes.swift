@@ -19,7 +19,7 @@ extension ClusterSimulation {
         let process = SimulatedProcess(self, index: index, session: session)
         slots[index].process = process
         hinder(index, until: now + .seconds(1))
-        process.begin()
+        process.start()
     }
 
     func restart(_ index: Int, in delay: TimeSpan) {

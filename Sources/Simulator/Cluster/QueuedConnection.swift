@@ -81,10 +81,10 @@ final class QueuedConnection: EngineConnection {
             Job(
                 kind: kind, length: length, execute: EngineConnection.execute(body, at: database, then: then))
         )
-        begin()
+        startNext()
     }
 
-    private func begin() {
+    private func startNext() {
         guard !isBusy, !jobs.isEmpty else { return }
         isBusy = true
         let job = jobs.removeFirst()
@@ -93,7 +93,7 @@ final class QueuedConnection: EngineConnection {
             return {
                 self.isBusy = false
                 answer()
-                self.begin()
+                self.startNext()
             }
         }
     }

@@ -75,7 +75,7 @@ final class SimulatedLoop {
         return core
     }
 
-    func begin() {
+    func start() {
         apply(SimulatedCatalog())
         forgetIdleBuckets()
     }

@@ -76,9 +76,9 @@ final class SimulatedProcess {
         loops = (0..<map.loopCount).map { SimulatedLoop(self, number: $0) }
     }
 
-    func begin() {
-        for loop in loops { loop.begin() }
-        tell(.begin(seeds: []))
+    func start() {
+        for loop in loops { loop.start() }
+        tell(.start(seeds: []))
     }
 
     /// The machine stands still from now on, and its monotonic clock with it.

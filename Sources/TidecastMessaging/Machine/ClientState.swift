@@ -26,7 +26,7 @@ struct ClientState: Codable, Equatable, Sendable {
     var confirmedAddress: PushAddress?
 
     /// Begins with a new registration, or with none: the server knows nothing of what the former had.
-    mutating func begin(fid: String?) {
+    mutating func reset(fid: String?) {
         guard self.fid != fid else { return }
         self.fid = fid
         position = nil

@@ -44,7 +44,7 @@ extension Machine {
         case .done(.registration(let new)):
             registration = new
             emit(.storeRegistration(new))
-            state.begin(fid: new.fid)
+            state.reset(fid: new.fid)
             reconciliation.finished(now: now)
             changed(isUrgent: true)
             answerTokens(.success(new.token))
@@ -93,7 +93,7 @@ extension Machine {
         if !deletionWaiters.isEmpty { emit(.complete(deletionWaiters, nil)) }
         deletionWaiters = []
         let settled = state.wishes.filter { !$0.value.isWanted }.keys
-        state.begin(fid: nil)
+        state.reset(fid: nil)
         changed(isUrgent: true)
         emit(.storeRegistration(nil))
         emit(.tokenChanged(nil))

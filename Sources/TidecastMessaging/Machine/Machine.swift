@@ -97,7 +97,7 @@ struct Machine {
     /// The process begins, with what an earlier one stored.
     mutating func start(now: Duration) {
         if state.fid != registration?.fid {
-            state.begin(fid: registration?.fid)
+            state.reset(fid: registration?.fid)
             changed(isUrgent: true)
         }
         if let registration { emit(.tokenChanged(registration.token)) }

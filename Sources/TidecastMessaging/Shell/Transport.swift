@@ -84,16 +84,16 @@ final class SessionTransport: NSObject, Transport {
             // socket. It always may, so the session takes a whole processor until the request has ended. A
             // request on a connection that is there does not. So a short request makes the stream's
             // connection.
-            stream.begin(
+            stream.start(
                 SessionTransport.opener(for: request),
                 .call { answer in
                     switch answer {
-                    case .answered: stream.begin(request, .stream(heard))
+                    case .answered: stream.start(request, .stream(heard))
                     case .failed(let reason): heard(.ended(reason))
                     }
                 })
         #else
-            stream.begin(request, .stream(heard))
+            stream.start(request, .stream(heard))
         #endif
         return stream
     }
@@ -126,7 +126,7 @@ private final class SessionStream: TransportStream, @unchecked Sendable {
         self.tasks = tasks
     }
 
-    func begin(_ request: URLRequest, _ hearer: RunningTask.Hearer) {
+    func start(_ request: URLRequest, _ hearer: RunningTask.Hearer) {
         lock.withLock {
             guard !isCancelled else { return }
             let next = session.dataTask(with: request)
