@@ -191,12 +191,12 @@ public struct QuotaSpender: Sendable {
         // The spender forgoes what the share has accrued: the owner answers, and can grant these tokens. Only
         // a new question does so, because a share must go on accruing while the owner is silent.
         (leasedTokens[index].shareStart, leasedTokens[index].shareUsed) = (turn.now, 0)
-        send(index, isRelease: false, &turn)
+        sendRequest(index, isRelease: false, &turn)
         activate(index, &turn)
         leasedTokens[index].state = .asking(since: turn.now)
     }
 
-    private mutating func send(_ index: Int, isRelease: Bool, _ turn: inout Turn) {
+    private mutating func sendRequest(_ index: Int, isRelease: Bool, _ turn: inout Turn) {
         lastNumber += 1
         if !isRelease {
             if leasedTokens[index].pending.count == bounds.pendingCountMax {
@@ -332,7 +332,7 @@ public struct QuotaSpender: Sendable {
                 leasedTokens[index].state = .active
             } else if turn.now.since(last.sent) >= leasedTokens[index].repeatGap(bounds) {
                 leasedTokens[index].repeats += 1
-                send(index, isRelease: false, &turn)
+                sendRequest(index, isRelease: false, &turn)
             }
             return
         }
@@ -344,7 +344,7 @@ public struct QuotaSpender: Sendable {
             (leasedTokens[index].tokens, leasedTokens[index].nextTokens, leasedTokens[index].shareRate) = (
                 0, 0, 0
             )
-            send(index, isRelease: true, &turn)
+            sendRequest(index, isRelease: true, &turn)
         }
         leasedTokens[index].state = .idle(since: turn.now)
         leasedTokens[index].quietTicks = 0

@@ -176,7 +176,7 @@ public final class Router {
         case .send(let send):
             let project = send.project
             if admit(1, of: .sends, in: project, for: operation, ticket: ticket, since: since, &turn) != nil {
-                submit(send, ticket: ticket, &turn)
+                route(send, ticket: ticket, &turn)
             }
         case .refusedSend(let project):
             if admit(1, of: .sends, in: project, for: operation, ticket: ticket, since: since, &turn) != nil {
@@ -194,7 +194,7 @@ public final class Router {
                     wanted, of: .subscriptionChanges, in: change.project, for: operation, ticket: ticket,
                     since: since, &turn)
             else { return }
-            submit(change, granted: min(granted, change.devices.count), ticket: ticket, &turn)
+            split(change, granted: min(granted, change.devices.count), ticket: ticket, &turn)
         case .register(let project):
             let granted = admit(
                 1, of: .registrations, in: project, for: operation, ticket: ticket, since: since, &turn)
@@ -244,7 +244,7 @@ public final class Router {
         return nil
     }
 
-    private func submit(_ send: Send, ticket: UInt64, _ turn: inout Turn) {
+    private func route(_ send: Send, ticket: UInt64, _ turn: inout Turn) {
         let fanoutsMax = Int(admission.limits(of: send.project).fanouts)
         switch send.target {
         case .device(let registration):
@@ -286,7 +286,7 @@ public final class Router {
 
     /// Splits a change by the partitions of its devices. The router takes tokens for as many devices as the
     /// bucket holds, and refuses the rest one by one.
-    private func submit(_ change: SubscriptionChange, granted: Int, ticket: UInt64, _ turn: inout Turn) {
+    private func split(_ change: SubscriptionChange, granted: Int, ticket: UInt64, _ turn: inout Turn) {
         let wanted = change.devices.count
         guard wanted > 0 else { return turn.finish(ticket, .changes([])) }
         guard change.devices.allSatisfy({ Int($0.partition.rawValue) < options.partitionCount }) else {

@@ -131,9 +131,9 @@ struct PushSender {
                     job, of: partition, for: max(until.since(now), bounds.pauseMin), &effects)
             }
             // The pause is over: one message shows how the origin is.
-            send(job, of: partition, to: origin, in: &state, now: now, &effects)
+            startAttempt(job, of: partition, to: origin, in: &state, now: now, &effects)
         } else if state.underWay < atOnce {
-            send(job, of: partition, to: origin, in: &state, now: now, &effects)
+            startAttempt(job, of: partition, to: origin, in: &state, now: now, &effects)
         } else if state.waiting.count < bounds.waitingMax {
             state.waiting.append(Waiting(partition: partition, job: job, since: now))
         } else {
@@ -278,7 +278,7 @@ struct PushSender {
                         next.partition,
                         PushReport(number: next.job.number, .later(after: .zero, isFailure: false))))
             } else {
-                send(next.job, of: next.partition, to: origin, in: &state, now: now, &effects)
+                startAttempt(next.job, of: next.partition, to: origin, in: &state, now: now, &effects)
             }
         }
     }
@@ -294,7 +294,7 @@ struct PushSender {
         state.waiting = []
     }
 
-    private mutating func send(
+    private mutating func startAttempt(
         _ job: PushJob, of partition: PartitionID, to origin: PushOrigin, in state: inout State,
         now: MonotonicTime, _ effects: inout [Effect]
     ) {
