@@ -26,7 +26,7 @@ import Simulator
         let before = (0..<count).map(world.traffic)
         let deaths = world.deaths
         let began = cpuSeconds()
-        world.run(for: UInt64(seconds * 1e9))
+        world.run(for: .nanoseconds(UInt64(seconds * 1e9)))
         let spent = cpuSeconds() - began
         var datagrams = 0.0
         var bytes = 0.0

@@ -171,7 +171,7 @@ struct SenderChecks {
         origin.underWay -= 1
         let asked = outcome.asksFor(atMost: bounds.pauseMax) ?? .zero
         switch outcome {
-        case .accepted, .gone:
+        case .accepted, .gone, .goneHere:
             if let until = origin.spentUntil, now < until { return }
             let underWay = origin.underWay
             origin = Origin()

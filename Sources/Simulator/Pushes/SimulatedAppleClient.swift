@@ -255,7 +255,7 @@ final class SimulatedAppleClient {
             }
             return send(message.request, isSecond: true)
         case .formerToken: tokens[team]?.changedTooOften(message.token, now: wall)
-        case .otherEnvironment, nil: break
+        case nil: break
         }
         tell(verdict.outcome, message.request)
     }

@@ -87,7 +87,7 @@ final class SimulatedHTTPClient {
         if case .message(let message, _) = request.asked {
             world.pushChecks.leaves(message, of: process, waitMax: bounds.waitMax)
         }
-        world.pushServices.takeOver(request.asked, at: key.origin, from: process) { [weak self] in
+        world.pushServices.receive(request.asked, at: key.origin, from: process) { [weak self] in
             self?.finish(request.id, $0)
         }
         process.wake(at: process.monotonic + bounds.answerMax) { [weak self] in

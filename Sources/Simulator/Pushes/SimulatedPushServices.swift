@@ -51,7 +51,7 @@ final class SimulatedPushServices {
 
     /// A request leaves a node, and comes to the service `name` a moment later, whatever becomes
     /// of the node. The node gets the answer where its process still runs.
-    func take(
+    func receive(
         _ request: Asked, at name: String, from process: SimulatedProcess,
         _ replied: @escaping (Reply) -> Void
     ) {
