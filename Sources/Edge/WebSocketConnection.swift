@@ -105,6 +105,8 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         loop.connections.insert(self)
         responder.move(to: self)
         markDirty()
+        // The server has begun to end while the connection changed its protocol.
+        if loop.isDraining { drain() }
     }
 
     var peer: Peer { Peer.of(context) }
@@ -135,7 +137,9 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
         // NIO has said so to the client already, and closes the connection.
-        case is NIOWebSocketError: isClosing = true
+        case is NIOWebSocketError:
+            isClosing = true
+            clocks.noteClosing(second: loop.second)
         case is WebSocketFault: close(Code.protocolError)
         case NIOWebSocketFrameAggregator.Error.accumulatedFrameSizeIsTooLarge,
             NIOWebSocketFrameAggregator.Error.tooManyFragments:
@@ -171,8 +175,10 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
     func sweep(_ second: Int) {
         guard let context else { return }
         let isFull = responder.mayKeep && !streams.sweep([responder]).isEmpty
+        // Its queue is gone, and messages with it.
+        if isFull { return context.close(promise: nil) }
         switch clocks.sweep(second, stuck: !context.channel.isWritable) {
-        case .none: if isFull { context.close(promise: nil) }
+        case .none: break
         case .ping: write(.ping, context.channel.allocator.buffer(capacity: 0), to: context)
         case .end: close(Code.goingAway)
         case .drop: context.close(promise: nil)

@@ -59,7 +59,7 @@ extension RequestFrontend: LoopHost {
     }
 
     func endReplaced(_ stream: UInt64) {
-        userAgents.ended(stream, code: PushSession.Code.backOff)
+        userAgents.replaced(stream)
         end(stream, API.ending("replaced"))
     }
     func endUnregistered(_ stream: UInt64) {

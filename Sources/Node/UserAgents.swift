@@ -213,12 +213,17 @@ final class UserAgents {
     }
 
     /// The core has ended the stream already.
-    func ended(_ stream: UInt64, code: UInt16) {
+    func ended(_ stream: UInt64, code: UInt16) { end(stream) { $0.end(code, into: &$1) } }
+
+    /// The same, because the device has another stream.
+    func replaced(_ stream: UInt64) { end(stream) { $0.replace(into: &$1) } }
+
+    private func end(_ stream: UInt64, _ body: (inout PushSession, inout [PushSession.Effect]) -> Void) {
         guard let number = byStream.removeValue(forKey: stream), let connection = connections[number] else {
             return
         }
         connection.stream = 0
-        hear(connection) { $0.end(code, into: &$1) }
+        hear(connection, body)
     }
 
     func deliver(_ chunk: StreamChunk, to stream: UInt64) -> Bool {
@@ -234,6 +239,7 @@ final class UserAgents {
 
     /// Every 25 s.
     func tick() {
+        loop.beginTurn()
         for connection in connections.values where !connection.isGone {
             change(connection) { $0.tick(into: &$1) }
         }

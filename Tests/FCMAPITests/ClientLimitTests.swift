@@ -41,6 +41,14 @@ struct ClientLimitTests {
             [("x-goog-api-key", "tck_app")] + more)
     }
 
+    @Test("are so many messages to subscriptions that are not there, which take no token of a project")
+    func refusedPosts() {
+        let harness = harness { $0.callsPerMinute = 3 }
+        let statuses = (0..<4).map { _ in ask(harness, "/push/v1/AAAA", from: "192.0.2.1")?.status }
+        #expect(statuses == [404, 404, 404, 429])
+        #expect(ask(harness, "/push/v1/AAAA", from: "192.0.2.2")?.status == 404)
+    }
+
     @Test("are so many registrations with the app's key; then 429 says which limit it was")
     func registrations() throws {
         let harness = harness { $0.registrationsPerMinute = 2 }

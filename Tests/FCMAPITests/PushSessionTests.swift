@@ -332,6 +332,16 @@ private struct SessionDriver {
         #expect(isDrained() && driver.session.outstanding.count == 512)
     }
 
+    @Test("leaves the device to the connection that has taken its place, also without a channel")
+    func replaced() {
+        var driver = SessionDriver.connected()
+        driver.effects = []
+        driver.session.replace(into: &driver.effects)
+        #expect(driver.works.isEmpty)
+        driver.session.lose(into: &driver.effects)
+        #expect(driver.works.isEmpty)
+    }
+
     @Test("ends the device of a user agent that left without a channel, whenever the device comes")
     func unused() throws {
         var driver = SessionDriver.connected()

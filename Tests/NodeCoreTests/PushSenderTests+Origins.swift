@@ -94,7 +94,7 @@ extension PushSenderTests {
     @Test("says that a service refuses the project's key for as long as the service is left alone for that")
     func keyRefused() {
         let world = World { $0.failuresMax = 3 }
-        for _ in 0..<3 { world.submit() }
+        for _ in 0..<3 { world.submit(kind: .apns) }
         for _ in 0..<2 { world.answer(.credentials("no")) }
         #expect(world.refusals.isEmpty)
         world.answer(.credentials("no"))
@@ -102,33 +102,41 @@ extension PushSenderTests {
         #expect(world.refusals.count == 1 && until == world.now.advanced(by: .seconds(60)))
         #expect(world.sender.refusedKeys.values.map { $0 } == [until])
         world.pass(seconds: 61)
-        world.submit()
+        world.submit(kind: .apns)
         world.answer(.credentials("still no"))
         #expect(world.refusals.last?.until == world.now.advanced(by: .seconds(120)))
         world.pass(seconds: 121)
-        world.submit()
+        world.submit(kind: .apns)
         world.answer(.accepted)
         #expect(world.refusals.count == 3 && world.refusals.last?.until == nil)
         #expect(world.sender.refusedKeys.isEmpty)
+    }
+
+    @Test("says so of no service for browsers, which may refuse the subscriptions of one client alone")
+    func browsersKey() {
+        let world = World { $0.failuresMax = 1 }
+        world.submit()
+        world.answer(.credentials("no"))
+        #expect(isClosed("one", world) && world.refusals.isEmpty && world.sender.refusedKeys.isEmpty)
     }
 
     @Test("says so of no service that is not set, that is away, or whose key the operator has changed")
     func noKeyRefused() {
         for outcome in [PushOutcome.unset("off"), .transient(retryAfterSeconds: nil)] {
             let world = World { $0.failuresMax = 1 }
-            world.submit()
+            world.submit(kind: .apns)
             world.answer(outcome)
-            #expect(isClosed("one", world) && world.refusals.isEmpty)
+            #expect(world.refusals.isEmpty)
         }
         let world = World { $0.failuresMax = 1 }
-        world.submit()
+        world.submit(kind: .apns)
         world.answer(.credentials("no"))
         world.pass(seconds: 61)
-        world.submit()
+        world.submit(kind: .apns)
         world.answer(.transient(retryAfterSeconds: nil))
         #expect(world.refusals.last?.until == nil, "the service is away, and may take the key")
         world.pass(seconds: 300)
-        world.submit()
+        world.submit(kind: .apns)
         world.answer(.credentials("no"))
         #expect(world.refusals.last?.until != nil)
         world.sender.reopen([ProjectNumber(1)])

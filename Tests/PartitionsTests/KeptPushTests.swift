@@ -52,6 +52,27 @@ struct KeptPushTests {
         #expect(harness.waitingCount(1, device.index.rawValue) == 2)
     }
 
+    @Test(
+        "wait for the stream where the address ends, or changes its mind, while the service has the message",
+        arguments: [false, true])
+    func endedMeanwhile(isToldAgain: Bool) throws {
+        let harness = PartitionHarness()
+        let (device, credential) = try PushTests.device(harness, KeptPushTests.apns)
+        harness.publish("a", to: "news")
+        let (partition, job) = try #require(harness.jobs.last)
+        var next = KeptPushTests.apns
+        next.keepsMessages = false
+        let change: Request =
+            isToldAgain
+            ? .setTransport(device, by: .backend, next) : .endTransport(device, by: .backend, .apns)
+        _ = harness.request(change, of: device.partition)
+        harness.settle()
+        harness.answer(job, of: partition, .done)
+        #expect(harness.waitingCount(1, device.index.rawValue) == 1)
+        harness.listen(device, credential, stream: 1)
+        #expect(harness.takeEvents() == ["attached", "a"])
+    }
+
     @Test("are pushed from the beginning where the former address is gone")
     func afterGone() throws {
         let harness = PartitionHarness()

@@ -156,4 +156,22 @@ struct OtherEnvironmentTests {
         #expect(taken(harness) == ["now in production", "now in sandbox"])
         #expect(stored(harness, device)?.transport == OtherEnvironmentTests.transport(sandbox: true))
     }
+
+    @Test("keeps its address where two messages of now or never hear so from its own environment")
+    func twice() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        let times = TimesToLive(stream: 0, web: 0, apns: 0, fcm: 0)
+        for _ in 0..<2 { harness.publish("now", to: "news", times: times) }
+        for (partition, job) in harness.jobs.suffix(2) {
+            harness.send(.pushed(PushReport(number: job.number, .gone, outcome: .goneHere)), to: partition)
+        }
+        harness.settle()
+        #expect(stored(harness, device)?.isGone == false)
+        harness.publish("now", to: "news", times: times)
+        try answer(harness, .goneHere)
+        #expect(taken(harness).last == "now in sandbox")
+        harness.settle()
+        #expect(stored(harness, device)?.isGone == true)
+    }
 }

@@ -148,6 +148,15 @@ public final class ClientLimits: Sendable {
         }
     }
 
+    /// Says which limit this address has passed with calls; `nil` where it may make another.
+    func mayCall(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
+        calls.ask(client) { limiter, key in
+            guard var refusal = limiter.look(key, now: now) else { return nil }
+            refusal.kind = .addressCallsMinute
+            return refusal
+        }
+    }
+
     /// Says which limit this address has passed with refused assertions; `nil` where it may try another.
     func mayExchange(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
         assertions.ask(client) { $0.look($1, now: now) }

@@ -336,6 +336,12 @@ public struct PushSession {
     /// The server ends the connection.
     public mutating func end(_ code: UInt16, into effects: inout [Effect]) { end(code, &effects) }
 
+    /// Another connection has the device's stream now, and the device is its own.
+    public mutating func replace(into effects: inout [Effect]) {
+        isUnused = false
+        end(Code.backOff, &effects)
+    }
+
     /// The connection is gone.
     public mutating func lose(into effects: inout [Effect]) {
         guard state != .ended else { return }

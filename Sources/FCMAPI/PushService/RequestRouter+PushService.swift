@@ -13,8 +13,12 @@ final class PushPost: Sendable {
     let channel: ChannelID
     let message: Envelope
     let origin: String
+    let client: ClientAddress?
 
-    init(device: Registration, channel: ChannelID, message: Envelope, origin: String) {
+    init(
+        device: Registration, channel: ChannelID, message: Envelope, origin: String, client: ClientAddress?
+    ) {
+        self.client = client
         self.device = device
         self.channel = channel
         self.message = message
@@ -120,13 +124,19 @@ extension RequestRouter {
     }()
 
     private func post(to address: ArraySlice<UInt8>) -> APIAction {
+        let client = api.settings.clients.client(of: request)
+        // A message that is refused takes no token of the project, so it counts for the sender's address.
+        if let refusal = api.settings.clients.mayCall(client, now: api.moment) {
+            return .respond(PushPostAnswer.refusal(.quota(refusal)))
+        }
         do {
-            let post = try read(address)
+            let post = try read(address, from: client)
             // The channel must still be one of the device's.
             return .operation(
                 .subscriptions(of: post.device, by: .backend),
                 ResponseForm(kind: .pushPost(post), project: Project(id: "", number: post.device.project)))
         } catch {
+            if error.response.status < 429 { _ = api.settings.clients.call(client, now: api.moment) }
             return .respond(error.response)
         }
     }
@@ -137,7 +147,9 @@ extension RequestRouter {
         init(_ status: Int, _ reason: String) { response = PushPostAnswer.refusal(status, reason) }
     }
 
-    private func read(_ text: ArraySlice<UInt8>) throws(PostRefusal) -> PushPost {
+    private func read(
+        _ text: ArraySlice<UInt8>, from client: ClientAddress?
+    ) throws(PostRefusal) -> PushPost {
         let address: ChannelAddress
         switch api.keys.openAddress(text) {
         case .success(let read): address = read
@@ -167,7 +179,7 @@ extension RequestRouter {
             device: address.device, channel: address.channel,
             message: Envelope(
                 id: id, event: PushServiceEvent.event(id, address.channel, body: request.body),
-                collapseKey: key, sent: now, ttlSeconds: seconds), origin: service.origin)
+                collapseKey: key, sent: now, ttlSeconds: seconds), origin: service.origin, client: client)
     }
 
     /// RFC 8292 §4.2: 401 without a token where the subscription demands one, 403 where the token is not its
@@ -246,12 +258,17 @@ extension API {
         return (.send(send), ResponseForm(kind: .pushed(post), project: form.project))
     }
 
+    private func gone(_ post: PushPost) -> HTTPResponse {
+        _ = settings.clients.call(post.client, now: moment)
+        return PushPostAnswer.gone
+    }
+
     func answer(_ outcome: Outcome, to post: PushPost) -> HTTPResponse {
         switch outcome {
         case .accepted: PushPostAnswer.accepted(post)
         case .refused(let refusal): PushPostAnswer.refusal(refusal)
         // The device has no such channel.
-        default: PushPostAnswer.gone
+        default: gone(post)
         }
     }
 }

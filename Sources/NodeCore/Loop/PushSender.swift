@@ -151,7 +151,7 @@ struct PushSender {
         var state = origins[known.origin] ?? State()
         state.underWay -= 1
         let refused = state.keyRefusedUntil
-        judge(outcome, &state, now: now)
+        judge(outcome, of: known.origin.kind, &state, now: now)
         if state.keyRefusedUntil != refused {
             effects.append(.keyRefused(known.origin, until: state.keyRefusedUntil))
         }
@@ -218,7 +218,9 @@ struct PushSender {
     /// What the outcome says of the origin as a whole. A refused key may be one subscription's, and a service
     /// may throttle one device: several in a row close the origin only where the service has taken nothing
     /// for a while. Clients choose the addresses, and could otherwise close a service for their project.
-    private func judge(_ outcome: PushOutcome, _ state: inout State, now: MonotonicTime) {
+    private func judge(
+        _ outcome: PushOutcome, of kind: Transport.Kind, _ state: inout State, now: MonotonicTime
+    ) {
         switch outcome {
         case .accepted, .gone, .goneHere:
             if let until = state.quotaUntil, now < until { return }
@@ -230,7 +232,8 @@ struct PushSender {
         case .credentials, .unset, .throttled:
             if let proven = state.provenAt, now.since(proven) < bounds.provenFor { return }
             guard case .throttled(let seconds) = outcome else {
-                let isKey = if case .credentials = outcome { true } else { false }
+                // A browser's service may refuse one client's subscriptions for a key of its choice.
+                let isKey = if case .credentials = outcome { kind != .web } else { false }
                 return fail(
                     &state, now: now, least: bounds.credentialsPause, asked: .zero, refusesKey: isKey)
             }

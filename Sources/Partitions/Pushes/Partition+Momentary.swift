@@ -55,7 +55,7 @@ extension Partition {
         lastToken += 1
         pushes.momentary.sendings[lastToken] = PushTable.Sending(
             index: index, position: message.position, origin: origin, generation: stored.generation,
-            message: MessageID(ofEvent: message.event))
+            isKept: stored.transport.keepsMessages, message: MessageID(ofEvent: message.event))
         var job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[slot]), device: DeviceIndex(index),
             transport: transport, registered: stored.registered, generation: stored.generation,

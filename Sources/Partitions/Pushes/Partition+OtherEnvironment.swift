@@ -23,6 +23,14 @@ extension Partition {
     /// A token that the environment has taken a message for has ended there, and is no token of the other.
     func triesElsewhere(_ sending: PushTable.Sending, _ outcome: PushOutcome?) -> Bool {
         let index = sending.index
+        // Several messages of now or never may be on their way. Only the other environment's own answer says
+        // anything of the token there.
+        if outcome == .goneHere, pushes.elsewhere[index] == sending.generation,
+            let stored = pushAddress(index),
+            PushOrigin(sending.origin.project, target(of: index, stored)) != sending.origin
+        {
+            return true
+        }
         let tried = pushes.elsewhere.removeValue(forKey: index)
         guard outcome == .goneHere, tried != sending.generation,
             let stored = pushAddress(index), stored.generation == sending.generation,

@@ -49,7 +49,8 @@ extension Partition {
         func isMeant(_ index: UInt32) -> Bool {
             state.devices.find(index).map { changed[ProjectNumber($0.0.projects[$0.1])] != nil } ?? false
         }
-        pushes.reopen(Set(changed.keys), isMeant: isMeant)
+        // A device that has ended is looked at too, and forgotten.
+        pushes.reopen(Set(changed.keys)) { state.devices.find($0) == nil || isMeant($0) }
         // Another address of a device may get what was over, or not to be pushed, at the former one.
         state.transports.withSeveralKinds.forEach { if isMeant($0) { wantPush($0) } }
         startPushes(&turn)
@@ -110,7 +111,8 @@ extension Partition {
         let sending = PushTable.Sending(
             index: index, position: entry.position,
             origin: PushOrigin(ProjectNumber(page.projects[slot]), transport),
-            generation: stored.generation, message: MessageID(ofEvent: body))
+            generation: stored.generation, isKept: stored.transport.keepsMessages,
+            message: MessageID(ofEvent: body))
         let job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[slot]), device: DeviceIndex(index),
             transport: transport, registered: stored.registered, generation: stored.generation, event: body,
@@ -230,9 +232,12 @@ extension Partition {
     func noteTaken(_ sending: PushTable.Sending, isMomentary: Bool = false) {
         let (index, position) = (sending.index, sending.position)
         guard state.log.isWaiting(index, at: position) else { return }
-        if keepsMessages(index, sending.origin.kind) {
-            // A message of now or never overtakes those that wait, and does not wait for the service.
-            guard !isMomentary else { return }
+        let isKept = keepsMessages(index, sending.origin.kind)
+        if isKept || sending.isKept {
+            // A message of now or never overtakes those that wait, and does not wait for the service. And an
+            // address may have ended, or changed its mind, while the message was at the service: the message
+            // waits for the device's stream all the same.
+            guard !isMomentary, isKept else { return }
             propose(.pushedKept(upTo: position, index: index, sending.origin.kind))
         } else {
             propose(.pushedOne(at: position, index: index))

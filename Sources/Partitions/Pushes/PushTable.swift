@@ -26,6 +26,8 @@ struct PushTable {
         var origin: PushOrigin
         /// The generation of the address to which the message goes.
         var generation: UInt64
+        /// Whether the device acknowledges itself what goes to this address.
+        var isKept = false
         var message: MessageID?
     }
     struct Device {

@@ -77,7 +77,7 @@ extension ByteWriter {
         for tally in tallies {
             u8(tally.kind.rawValue)
             outcome(tally.outcome)
-            varint(tally.count)
+            varint(min(tally.count, Int(Int32.max)))
             u64(UInt64(bitPattern: tally.newest.milliseconds))
         }
     }
@@ -88,9 +88,12 @@ extension ByteReader {
         var tallies: [PushTally] = []
         // Three services with eight words each, and room for more of both.
         for _ in 0..<(try count(max: 64, elementBytesMin: 11)) {
+            let (kind, outcome, count) = (try transportKind(), try outcome(), try int())
+            // The sum over all partitions must have room in an `Int`.
+            guard count <= Int(Int32.max) else { throw fail("too many answers to a message") }
             tallies.append(
                 PushTally(
-                    kind: try transportKind(), outcome: try outcome(), count: try int(),
+                    kind: kind, outcome: outcome, count: count,
                     newest: WallTime(milliseconds: Int64(bitPattern: try u64()))))
         }
         return tallies
