@@ -84,12 +84,12 @@ class Shop:
         self.app = App(self.url, certificates)
         browser.command("Browser.grantPermissions", origin=self.app.url, permissions=["notifications"])
         self.tab = browser.tab(f"{self.app.url}/")
-        wait(lambda: self.tab.holds("document.title === 'App'"), "the app's page", 20)
+        wait(lambda: self.tab.holds("document.title === 'App'"), "the app's page")
 
     def leave(self):
         """The app's page ends, and with it the stream."""
         self.tab.go("about:blank")
-        wait(lambda: self.server.metrics()["tidecast_streams"] == 0, "the end of the stream", 20)
+        wait(lambda: self.server.metrics()["tidecast_streams"] == 0, "the end of the stream")
 
     def come_back(self):
         """The app's page is loaded again, and its worker listens to the same channel."""
@@ -152,7 +152,7 @@ def registers(shop):
     shop.send(topic="news", notification={"title": "a", "body": "\u2028ü"}, data={"k": "v"},
               webpush={"notification": {"title": "for the web", "icon": "/i.png", "tag": "t"},
                        "fcm_options": {"link": "https://shop.example/1"}})
-    wait(lambda: len(shop.got()) == 1, "the message", 20)
+    wait(lambda: len(shop.got()) == 1, "the message")
     payload = shop.got()[0]
     assert payload.pop("messageId") and payload.pop("sentTime")
     check(payload == {"from": "/topics/news", "data": {"k": "v"},
@@ -165,23 +165,23 @@ def registers(shop):
 def hides(shop, token):
     """While no tab is visible, the worker gets what comes by the stream."""
     other = shop.browser.tab("about:blank")
-    wait(lambda: not shop.is_in_sight(), "the hidden tab", 20)
+    wait(lambda: not shop.is_in_sight(), "the hidden tab")
     shop.send(token=token, data={"n": "1"})
-    wait(lambda: len(shop.worker_got()) == 1, "the message in the worker", 20)
+    wait(lambda: len(shop.worker_got()) == 1, "the message in the worker")
     shop.send(topic="news", notification={"title": "Hidden", "body": "shown"})
-    wait(lambda: shop.notifications() == [["Hidden", "shown"]], "the notification", 20)
-    wait(lambda: shop.waiting(token) == 0, "the acknowledgement", 20)
+    wait(lambda: shop.notifications() == [["Hidden", "shown"]], "the notification")
+    wait(lambda: shop.waiting(token) == 0, "the acknowledgement")
     check(len(shop.worker_got()) == 2 and len(shop.got()) == 1,
           "the worker gets what comes while no tab is visible, shows it, and it is acknowledged")
     shop.run("worker.active.postMessage('click')")
-    wait(lambda: shop.notifications() == [], "the click", 20)
+    wait(lambda: shop.notifications() == [], "the click")
     check(True, "a click closes the notification")
     pushed = {"from": "/topics/news", "fcmMessageId": "push-1", "collapse_key": "k", "data": {"n": "2"},
               "notification": {"title": "Pushed", "body": "b", "click_action": "/x"},
               "fcmOptions": {"analytics_label": "l"}}
     for _ in range(2):
         shop.browser.push(shop.tab, json.dumps(pushed))
-    wait(lambda: len(shop.worker_got()) == 3, "the push message", 20)
+    wait(lambda: len(shop.worker_got()) == 3, "the push message")
     got = shop.worker_got()[2]
     check(got == {"from": "/topics/news", "messageId": "push-1", "collapseKey": "k", "data": {"n": "2"},
                   "notification": {"title": "Pushed", "body": "b"},
@@ -190,11 +190,11 @@ def hides(shop, token):
     assert shop.notifications() == [["Pushed", "b"]], shop.notifications()
     other.close()
     shop.tab.front()
-    wait(shop.is_in_sight, "the tab", 20)
+    wait(shop.is_in_sight, "the tab")
     for damaged in ["", "no JSON", "[]", "null", '"x"', "7", "{", "{}"]:
         shop.browser.push(shop.tab, damaged)
     shop.browser.push(shop.tab, json.dumps({**pushed, "fcmMessageId": "push-2"}))
-    wait(lambda: any(one["messageId"] == "push-2" for one in shop.got()), "the push message", 20)
+    wait(lambda: any(one["messageId"] == "push-2" for one in shop.got()), "the push message")
     check(len(shop.worker_got()) == 3 and len(shop.got()) == 2,
           "a push message comes to the tab that is visible, and a damaged one to nobody")
 

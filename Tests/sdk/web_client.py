@@ -29,7 +29,7 @@ def inside(script):
 
 def page(tab, ready="!document.getElementById('register').hidden"):
     """Waits until the demonstration page shows what it found."""
-    wait(lambda: tab.holds(f"document.getElementById('to')?.options.length > 0 && {ready}"), "the page", 20)
+    wait(lambda: tab.holds(f"document.getElementById('to')?.options.length > 0 && {ready}"), "the page")
 
 
 def opened(browser, server, path="/", ready="true"):
@@ -50,7 +50,7 @@ def arrived(tab):
 
 def wait_arrived(tab, titles):
     """Waits until the page shows exactly these messages, in their order."""
-    until(lambda: len(arrived(tab)) >= len(titles), 20)
+    until(lambda: len(arrived(tab)) >= len(titles), 120)
     assert arrived(tab) == titles, (arrived(tab), titles)
 
 
@@ -59,7 +59,7 @@ def streams(server):
 
 
 def wait_streams(server, count):
-    wait(lambda: streams(server) == count, f"{count} streams", 20)
+    wait(lambda: streams(server) == count, f"{count} streams")
 
 
 def device(server, token):
@@ -115,29 +115,29 @@ def served(server):
 def registers(browser, server):
     tab = opened(browser, server)
     press(tab, "register")
-    wait(lambda: token_of(tab) and is_connected(tab), "the registration", 20)
+    wait(lambda: token_of(tab) and is_connected(tab), "the registration")
     token = token_of(tab)
     check(device(server, token) is not None, "a click registers the browser")
     tab.run("document.querySelector('#ticks input[value=news]').click()")
-    wait(lambda: topics(server, token) == ["news"], "the subscription", 20)
+    wait(lambda: topics(server, token) == ["news"], "the subscription")
     check(True, "a tick subscribes it to a topic")
     send(server, "one")
     wait_arrived(tab, ["one"])
-    wait(lambda: is_settled(server, token), "the acknowledgement", 20)
+    wait(lambda: is_settled(server, token), "the acknowledgement")
     check(True, "a message arrives and is acknowledged")
     return tab, token
 
 
 def shares(browser, server, first, token):
     second = opened(browser, server)
-    wait(lambda: is_connected(second), "the second tab's connection", 20)
+    wait(lambda: is_connected(second), "the second tab's connection")
     check(token_of(second) == token, "a second tab has the same registration")
     send(server, "two")
     wait_arrived(first, ["one", "two"])
     wait_arrived(second, ["two"])
     wait_streams(server, 1)
     check(True, "both tabs get a message, by one stream")
-    wait(lambda: is_settled(server, token), "the acknowledgement", 20)
+    wait(lambda: is_settled(server, token), "the acknowledgement")
     restarted(server)
     send(server, "three")
     wait_arrived(first, ["one", "two", "three"])
@@ -146,7 +146,7 @@ def shares(browser, server, first, token):
     check(True, "the stream comes back after the server was killed, and nothing comes again")
     first.reload()
     page(first, "true")
-    wait(lambda: is_connected(first), "the reloaded tab", 20)
+    wait(lambda: is_connected(first), "the reloaded tab")
     send(server, "four")
     wait_arrived(first, ["four"])
     wait_arrived(second, ["two", "three", "four"])
@@ -158,16 +158,16 @@ def shares(browser, server, first, token):
 
 def resumes(server, tab, token):
     """At least once: a message is acknowledged when the handler is done, not before."""
-    wait(lambda: is_settled(server, token), "the acknowledgement", 20)
+    wait(lambda: is_settled(server, token), "the acknowledgement")
     endless = "c.onMessage(m, (p) => { got.push(p.messageId); return new Promise(() => {}); });"
     tab.run(inside(CLIENT + "window.got = [];" + endless))
     send(server, "five")
-    wait(lambda: tab.run("got.length") == 1, "the message", 20)
+    wait(lambda: tab.run("got.length") == 1, "the message")
     tab.reload()
     page(tab, "true")
     wait_arrived(tab, ["five"])
     check(True, "a message whose handler was not done comes again after a reload")
-    wait(lambda: is_settled(server, token), "the acknowledgement", 20)
+    wait(lambda: is_settled(server, token), "the acknowledgement")
     tab.go("about:blank")
     wait_streams(server, 0)
     send(server, "six")
@@ -175,7 +175,7 @@ def resumes(server, tab, token):
     tab.go(f"http://127.0.0.1:{server.port}/")
     page(tab, "true")
     wait_arrived(tab, ["six", "seven"])
-    wait(lambda: is_settled(server, token), "the acknowledgement", 20)
+    wait(lambda: is_settled(server, token), "the acknowledgement")
     tab.reload()
     page(tab, "true")
     send(server, "eight")
@@ -185,7 +185,7 @@ def resumes(server, tab, token):
     tab.run(inside(CLIENT + "window.got = [];" + failing))
     send(server, "nine")
     send(server, "ten", token=token)
-    wait(lambda: tab.run("got.length") == 2 and is_settled(server, token), "both messages", 20)
+    wait(lambda: tab.run("got.length") == 2 and is_settled(server, token), "both messages")
     check(True, "a handler that fails does not hold up the messages behind it")
     tab.reload()
     page(tab, "true")
@@ -218,20 +218,20 @@ def changes_topics(server, tab, token):
 def ends(server, tab, token):
     status, _ = server.call("DELETE", f"/v1/projects/demo/registrations/{token}", headers=OWNER)
     assert status == 200
-    wait(lambda: tab.holds("!document.getElementById('register').hidden"), "the end", 20)
+    wait(lambda: tab.holds("!document.getElementById('register').hidden"), "the end")
     check("Register again" in tab.run("document.getElementById('problem').textContent"),
           "the page hears that the server has ended the registration")
     press(tab, "register")
-    wait(lambda: is_connected(tab), "the new registration", 20)
+    wait(lambda: is_connected(tab), "the new registration")
     other = token_of(tab)
-    wait(lambda: topics(server, other) == ["__proto__", "news"], "the topics", 20)
+    wait(lambda: topics(server, other) == ["__proto__", "news"], "the topics")
     check(other != token, "the next registration gets the topics that the app wants")
     press(tab, "unregister")
-    wait(lambda: not token_of(tab) and streams(server) == 0, "the end", 20)
+    wait(lambda: not token_of(tab) and streams(server) == 0, "the end")
     check(device(server, other) is None and tab.run("document.getElementById('problem').hidden"),
           "a click ends the registration, and its stream")
     press(tab, "register")
-    wait(lambda: is_connected(tab), "the registration", 20)
+    wait(lambda: is_connected(tab), "the registration")
     check(topics(server, token_of(tab)) == [], "which also forgets the topics")
     return token_of(tab)
 
@@ -245,9 +245,9 @@ def loses(server, tab, token):
     server.wait_ready()
     wait(lambda: tab.holds("!document.getElementById('register').hidden"), "the end", 40)
     press(tab, "register")
-    wait(lambda: is_connected(tab), "the registration", 20)
+    wait(lambda: is_connected(tab), "the registration")
     other = token_of(tab)
-    wait(lambda: topics(server, other) == ["news"], "the topic", 20)
+    wait(lambda: topics(server, other) == ["news"], "the topic")
     check(other != token, "a browser registers again where the server has lost its registration")
     server.kill()
     remove(server.data)
@@ -260,9 +260,9 @@ def loses(server, tab, token):
     check(code is False, "and hears so from the answer to any call")
     wait(lambda: tab.holds("!document.getElementById('register').hidden"), "the end", 40)
     press(tab, "register")
-    wait(lambda: is_connected(tab), "the registration", 20)
+    wait(lambda: is_connected(tab), "the registration")
     # The wish for the other topic counts where it came before the stream's refusal.
-    wait(lambda: "news" in topics(server, token_of(tab)), "the topic", 20)
+    wait(lambda: "news" in topics(server, token_of(tab)), "the topic")
     return token_of(tab)
 
 
@@ -274,15 +274,15 @@ def drops(server, tab, token):
         send(server, f"{number}", token=token)
     tab.go(f"http://127.0.0.1:{server.port}/")
     page(tab, "true")
-    wait(lambda: "Messages were dropped" in arrived(tab), "the notice", 20)
-    wait(lambda: is_settled(server, token), "the acknowledgement", 20)
+    wait(lambda: "Messages were dropped" in arrived(tab), "the notice")
+    wait(lambda: is_settled(server, token), "the acknowledgement")
     check(True, "the page hears that the server has dropped messages")
 
 
 def pictures(server, tab, token, folder):
     """Writes the page as a reader sees it: light, dark, on a narrow screen, and before a registration."""
     tab.run("for (const box of document.querySelectorAll('#ticks input')) if (!box.checked) box.click()")
-    wait(lambda: {"news", "weather"} <= set(topics(server, token)), "the subscriptions", 20)
+    wait(lambda: {"news", "weather"} <= set(topics(server, token)), "the subscriptions")
     before = len(arrived(tab))
     for title, body, target in [
             ("High water at 14:20", "The tide is coming in.", {"topic": "news"}),
@@ -291,13 +291,13 @@ def pictures(server, tab, token, folder):
             ("Your berth", "Place 17 is yours until Sunday.", {"token": token})]:
         message = {"notification": {"title": title, "body": body}, "data": {"n": "1"}, **target}
         server.call("POST", "/v1/projects/demo/messages:send", {"message": message})
-    wait(lambda: len(arrived(tab)) == before + 3, "the messages", 20)
+    wait(lambda: len(arrived(tab)) == before + 3, "the messages")
     tab.picture(f"{folder}/light.png", width=1200, height=900)
     tab.picture(f"{folder}/dark.png", width=1200, height=900, is_dark=True)
     tab.picture(f"{folder}/narrow.png", width=375, height=1500, scale=2)
     tab.picture(f"{folder}/narrow-dark.png", width=320, height=1500, is_dark=True, scale=2)
     press(tab, "unregister")
-    wait(lambda: not token_of(tab), "the end", 20)
+    wait(lambda: not token_of(tab), "the end")
     tab.picture(f"{folder}/begin.png", width=1000, height=800)
 
 

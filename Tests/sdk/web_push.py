@@ -56,7 +56,7 @@ def pushed(shop, browser, token, link):
               webpush={"fcm_options": {"link": link}})
     wait(lambda: any(message["notification"]["body"] == link for _, _, message in browser.accepted),
          "the push service to get the message")
-    wait(lambda: shop.waiting(token) == 0, "the message to leave the device's log", 20)
+    wait(lambda: shop.waiting(token) == 0, "the message to leave the device's log")
     shop.come_back()
     return browser.accepted[-1][2]
 
@@ -69,12 +69,12 @@ def clicks(shop, browser, token):
         check(message["data"] == {"k": "v"} and message["from"] == "/topics/news",
               "a page that is closed gets the message by its push service, encrypted with its keys")
         front = shop.browser.tab("about:blank")
-        wait(lambda: not shop.is_in_sight(), "the hidden tab", 20)
+        wait(lambda: not shop.is_in_sight(), "the hidden tab")
         shop.browser.push(shop.tab, json.dumps(message))
-        wait(lambda link=link: shop.notifications() == [["Pushed", link]], "the notification", 20)
-        wait(lambda: len(shop.worker_got()) == 1, "the worker's handler", 20)
+        wait(lambda link=link: shop.notifications() == [["Pushed", link]], "the notification")
+        wait(lambda: len(shop.worker_got()) == 1, "the worker's handler")
         shop.run("worker.active.postMessage('click')")
-        wait(lambda: len(shop.worker_got()) == 2, "the click", 20)
+        wait(lambda: len(shop.worker_got()) == 2, "the click")
         check(shop.worker_got()[1] == wanted and shop.notifications() == [],
               f"a click on the notification leads to the link of the app's host ({wanted})")
         front.close()
