@@ -141,20 +141,20 @@ public final class ClientLimits: Sendable {
 
     /// Counts another request of a device, or says which limit it would pass.
     func call(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
-        calls.ask(client) { limiter, key in
-            guard var refusal = limiter.take(key, now: now) else { return nil }
-            refusal.kind = .addressCallsMinute
-            return refusal
-        }
+        askCalls(client) { $0.take($1, now: now) }
     }
 
     /// Says which limit this address has passed with calls; `nil` where it may make another.
     func mayCall(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
-        calls.ask(client) { limiter, key in
-            guard var refusal = limiter.look(key, now: now) else { return nil }
-            refusal.kind = .addressCallsMinute
-            return refusal
-        }
+        askCalls(client) { $0.look($1, now: now) }
+    }
+
+    private func askCalls(
+        _ client: ClientAddress?, _ ask: (inout AddressLimiter, UInt64) -> QuotaRefusal?
+    ) -> QuotaRefusal? {
+        var refusal = calls.ask(client, ask)
+        refusal?.kind = .addressCallsMinute
+        return refusal
     }
 
     /// Says which limit this address has passed with refused assertions; `nil` where it may try another.
