@@ -150,7 +150,7 @@ struct RecentTalliesTests {
         #expect(counts == [nil, 1, 1, 1])
         #expect(kept[ProjectNumber(2), MessageID(time: 1, random: 4)].isEmpty)
         #expect(kept.brokenInvariant(messagesMax: 3) == nil)
-        #expect(kept.brokenInvariant(messagesMax: 2) == "answers to more messages are kept than may be")
+        #expect(kept.brokenInvariant(messagesMax: 2) == "more answers to messages are kept than may be")
     }
 
     @Test("are what the partition's owner has heard of the message, try after try")

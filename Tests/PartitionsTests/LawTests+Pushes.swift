@@ -58,20 +58,20 @@ extension LawTests {
             let entry = RecentAttempts.Entry(kind: .web, attempt: attempt)
             for index in UInt32(1)...2 { partition.pushes.failed.note(entry, of: index, devicesMax: 2) }
         }
-        try isSeen("answers to more messages are kept than may be", options: { $0.pushAttemptsMax = 1 }) {
+        try isSeen("more answers to messages are kept than may be", options: { $0.pushAttemptsMax = 1 }) {
             partition, _ in
             for number in UInt64(1)...2 { LawTests.noteAnswer(number, partition) }
         }
         try isSeen("kept answers to messages are out of order") { partition, _ in
             LawTests.noteAnswer(1, partition)
-            partition.pushes.tallies.order.append(partition.pushes.tallies.order[0])
+            partition.pushes.tallies.table.order.append(partition.pushes.tallies.table.order[0])
         }
         try isSeen("kept attempts of pushes are out of order") { partition, _ in
             let attempt = PushHistory.Attempt(
                 message: nil, time: WallTime(milliseconds: 0), outcome: .gone, tries: 0)
             let entry = RecentAttempts.Entry(kind: .web, attempt: attempt)
             partition.pushes.failed.note(entry, of: 1, devicesMax: 2)
-            partition.pushes.failed.order.append(1)
+            partition.pushes.failed.table.order.append(1)
         }
     }
 

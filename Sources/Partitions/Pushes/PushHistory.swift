@@ -49,28 +49,18 @@ struct RecentAttempts {
         var kind: Transport.Kind
         var attempt: PushHistory.Attempt
     }
-    private var entries: [UInt32: Entry] = [:]
-    /// Devices in the order in which they came; `next` is overwritten next once the table is full.
-    var order: [UInt32] = []
-    private var next = 0
+    var table = NewestTable<UInt32, Entry>()
 
-    var count: Int { entries.count }
-    subscript(index: UInt32) -> Entry? { entries[index] }
+    var count: Int { table.count }
+    subscript(index: UInt32) -> Entry? { table[index] }
 
     mutating func note(_ entry: Entry, of index: UInt32, devicesMax: Int) {
-        guard devicesMax > 0 else { return }
-        if entries.updateValue(entry, forKey: index) != nil { return }
-        guard order.count >= devicesMax else { return order.append(index) }
-        entries[order[next]] = nil
-        order[next] = index
-        next = (next + 1) % order.count
+        table.update(index, default: entry, keysMax: devicesMax) { $0 = entry }
     }
 
-    /// Every entry stands once in the order.
     func brokenInvariant(devicesMax: Int) -> String? {
-        if entries.count > devicesMax { return "more attempts of pushes are kept than may be" }
-        return Set(order) == Set(entries.keys) && order.count == entries.count
-            ? nil : "kept attempts of pushes are out of order"
+        if table.count > devicesMax { return "more attempts of pushes are kept than may be" }
+        return table.isInOrder ? nil : "kept attempts of pushes are out of order"
     }
 }
 

@@ -42,32 +42,23 @@ struct RecentTallies {
         var project: ProjectNumber
         var message: MessageID
     }
-    private var entries: [Key: [PushTally]] = [:]
-    /// Messages in the order in which they came; `next` is overwritten next once the table is full.
-    var order: [Key] = []
-    private var next = 0
+    var table = NewestTable<Key, [PushTally]>()
 
     subscript(project: ProjectNumber, message: MessageID) -> [PushTally] {
-        entries[Key(project: project, message: message)] ?? []
+        table[Key(project: project, message: message)] ?? []
     }
 
-    mutating func note(_ tally: PushTally, of message: MessageID, in project: ProjectNumber, messagesMax: Int)
-    {
-        guard messagesMax > 0 else { return }
-        let key = Key(project: project, message: message)
-        entries[key, default: []].add(tally)
-        guard entries.count > order.count else { return }
-        guard order.count >= messagesMax else { return order.append(key) }
-        entries[order[next]] = nil
-        order[next] = key
-        next = (next + 1) % order.count
+    mutating func note(
+        _ tally: PushTally, of message: MessageID, in project: ProjectNumber, messagesMax: Int
+    ) {
+        table.update(Key(project: project, message: message), default: [], keysMax: messagesMax) {
+            $0.add(tally)
+        }
     }
 
-    /// Every message stands once in the order.
     func brokenInvariant(messagesMax: Int) -> String? {
-        if order.count > messagesMax { return "answers to more messages are kept than may be" }
-        return Set(order) == Set(entries.keys) && order.count == entries.count
-            ? nil : "kept answers to messages are out of order"
+        if table.count > messagesMax { return "more answers to messages are kept than may be" }
+        return table.isInOrder ? nil : "kept answers to messages are out of order"
     }
 }
 
