@@ -4,5 +4,5 @@
 # operator gives another, which a backend that sends to one phone is told; and the server is killed with messages waiting. Each
 # device gets each message, again only with the same apns-collapse-id.
 . "$(dirname "$0")/common.sh"
-python=$(http2_python)
+python=$(python_of_tests)
 "$python" "$here/apns.py"

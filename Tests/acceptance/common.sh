@@ -12,6 +12,8 @@ root=$(cd "$here/../.." && pwd)
 export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast}
 # The package `system`.
 export PYTHONPATH=$root/Tests
+# python_of_tests: the Python of a script that needs packages of PyPI.
+. "$root/Tests/system/python.sh"
 tidecast=$TIDECAST
 unprivileged=$root/tools/unprivileged
 # A server runs without privileges, and must be able to read the files that root writes for it.
@@ -79,34 +81,6 @@ register_code() { register -o /dev/null -w '%{http_code}'; }
 device_count() {
   curl -s --max-time 20 "$url/v1/projects/demo/registrations?pageSize=1000" -H 'Authorization: Bearer owner' \
     | grep -o '"name"' | wc -l
-}
-
-# push_python: prints the path of a Python with the packages of the stand-ins for push services.
-push_python() {
-  local venv=$root/.build/push-venv
-  if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv" >&2; fi
-  if ! "$venv/bin/python" -c 'import http_ece, py_vapid' 2> /dev/null; then
-    "$venv/bin/pip" install -q http-ece==1.2.1 py-vapid==1.9.6 >&2
-  fi
-  echo "$venv/bin/python"
-}
-# http2_python: the same for the stand-ins that speak HTTP/2.
-http2_python() {
-  local venv=$root/.build/push-venv
-  if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv" >&2; fi
-  if ! "$venv/bin/python" -c 'import cryptography, h2' 2> /dev/null; then
-    "$venv/bin/pip" install -q cryptography h2==4.4.1 >&2
-  fi
-  echo "$venv/bin/python"
-}
-# user_agent_python: the same for user agents and their senders.
-user_agent_python() {
-  local venv=$root/.build/push-venv
-  if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv" >&2; fi
-  if ! "$venv/bin/python" -c 'import http_ece, py_vapid, pywebpush, websockets.sync' 2> /dev/null; then
-    "$venv/bin/pip" install -q http-ece==1.2.1 py-vapid==1.9.6 pywebpush==2.5.0 'websockets>=13' >&2
-  fi
-  echo "$venv/bin/python"
 }
 
 port=$(free_port)

@@ -14,9 +14,7 @@ systemd-analyze verify "$work/tidecast.service" 2>&1 | tee "$work/words"
 [ ! -s "$work/words" ] || fail "systemd has something to say about tidecast.service"
 echo "ok: the shell's, compose's and systemd's own checks"
 
-venv=$root/.build/deploy-venv
-if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-if ! "$venv/bin/python" -c 'import kubernetes_validate' 2> /dev/null; then "$venv/bin/pip" install -q kubernetes-validate; fi
-"$venv/bin/kubernetes-validate" --strict --quiet deploy/kubernetes.yaml || fail "kubernetes.yaml"
+python=$(python_of_tests)
+"$(dirname "$python")/kubernetes-validate" --strict --quiet deploy/kubernetes.yaml || fail "kubernetes.yaml"
 start_server
-"$venv/bin/python" "$here/deploy.py" "$tidecast" "$url"
+"$python" "$here/deploy.py" "$tidecast" "$url"

@@ -3,5 +3,5 @@
 # FCM with its own token host; then to a fake that refuses, throttles and forgets tokens, takes back its access token from
 # many messages at once, and stays while the relaying server is killed; and to a browser, for a device with both addresses.
 . "$(dirname "$0")/common.sh"
-python=$(http2_python)
+python=$(python_of_tests)
 "$python" "$here/fcm_relay.py"

@@ -11,5 +11,5 @@ for number in {1..10}; do
     || { tail "$work/log"; fail "the samples cannot be made"; }
   [ -s "${files[-1]}" ] || { tail "$work/log"; fail "no test wrote samples"; }
 done
-python=$(push_python)
+python=$(python_of_tests)
 "$python" "$here/push_crypto.py" "${files[@]}"

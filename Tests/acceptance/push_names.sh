@@ -8,7 +8,7 @@ tidy_up() {
   ip netns delete "$space" 2> /dev/null || true
   rm -rf "/etc/netns/$space"
 }
-python=$(push_python)
+python=$(python_of_tests)
 ip netns add "$space"
 mkdir -p "/etc/netns/$space"
 echo 'nameserver 127.0.0.1' > "/etc/netns/$space/resolv.conf"

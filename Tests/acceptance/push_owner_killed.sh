@@ -5,5 +5,5 @@
 #
 #   push_owner_killed.sh [DEVICES] [SECONDS]      how many devices, and for how long the service fails
 . "$(dirname "$0")/common.sh"
-python=$(push_python)
+python=$(python_of_tests)
 "$python" "$here/push_owner_killed.py" "${1:-200}" "${2:-1}"

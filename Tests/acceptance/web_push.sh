@@ -3,5 +3,5 @@
 # encrypts and signs. The service fails, throttles and forgets devices, and the server is killed with messages waiting: each
 # device gets each message once, except where the answer to a push was lost.
 . "$(dirname "$0")/common.sh"
-python=$(push_python)
+python=$(python_of_tests)
 "$python" "$here/web_push.py"

@@ -20,12 +20,15 @@ FOREIGN_TOKEN=$(tidecast device register --project other --json --data "$work/da
 code=0
 for version in 7.6.0 6.9.0 newest; do
   echo "--- firebase-admin $version"
-  python=$(python_with "$version")
-  script=$here/older_sdk.py
-  if [ "$version" = newest ]; then script=$here/admin_sdk.py; fi
+  chosen=$python
+  script=$here/admin_sdk.py
+  if [ "$version" != newest ]; then
+    chosen=$(python_with "$version")
+    script=$here/older_sdk.py
+  fi
   ip netns exec "$space" env PROJECT=shop DATA="$work/data" TIDECAST="$TIDECAST" PLAIN=http://127.0.0.1:8787 SERVICE_ACCOUNT="$work/sa.json" \
     REQUESTS_CA_BUNDLE="$bundle" SSL_CERT_FILE="$bundle" HTTPLIB2_CA_CERTS="$bundle" \
-    timeout 240 "$python" "$script" "$version" || code=$?
+    timeout 240 "$chosen" "$script" "$version" || code=$?
 done
 if [ "$code" -ne 0 ]; then tail -20 "$work/log"; fi
 exit "$code"

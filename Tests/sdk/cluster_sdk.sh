@@ -35,4 +35,4 @@ DEVICE_KEY=$(tidecast project key create shop --kind device --json \
   | python3 -c 'import json, sys; print(json.load(sys.stdin)["key"])')
 DEVICES=$(grep -o '^gateway-3: http://.*' "$work/up" | cut -d' ' -f2) CLUSTER="$root/tools/cluster" SPACE=$TIDECAST_CLUSTER \
   SERVICE_ACCOUNT="$work/sa.json" REQUESTS_CA_BUNDLE="$bundle" SSL_CERT_FILE="$bundle" \
-  timeout 240 "$venv/bin/python" "$here/cluster_sdk.py"
+  timeout 240 "$python" "$here/cluster_sdk.py"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # The common beginning of the scripts in this folder: `. "$(dirname "$0")/common.sh"`. Not executable, so tools/test does not run
-# it. `venv` has the newest firebase-admin. `names` are the hosts that the SDK calls. `token_uri` is at one of them, so that
+# it. `python` has the newest firebase-admin. `names` are the hosts that the SDK calls. `token_uri` is at one of them, so that
 # Google's own host of tokens stays Google's (docs/admin-sdks.md). Servers run under `"$unprivileged"`, and `work` belongs to the
 # user to which that script switches. tools/test counts a script that ends with 77 as skipped.
 set -euo pipefail
@@ -11,19 +11,10 @@ fi
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export TIDECAST=${TIDECAST:-$root/.build/debug/tidecast} PYTHONPATH=$root/Tests
-venv=$root/.build/sdk-venv
+. "$root/Tests/system/python.sh"
+python=$(python_of_tests)
 names="fcm.googleapis.com iid.googleapis.com"
 token_uri=https://fcm.googleapis.com/token
-if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
-if ! "$venv/bin/python" -c 'import firebase_admin' 2>/dev/null; then "$venv/bin/pip" install -q firebase-admin; fi
-# python_with VERSION: the Python that has this version of firebase-admin.
-python_with() {
-  if [ "$1" = newest ]; then echo "$venv/bin/python"; return; fi
-  local other=$venv-$1
-  if [ ! -x "$other/bin/python" ]; then python3 -m venv "$other"; fi
-  if ! "$other/bin/python" -c 'import firebase_admin' 2> /dev/null; then "$other/bin/pip" install -q "firebase-admin==$1" >&2; fi
-  echo "$other/bin/python"
-}
 unprivileged=$root/tools/unprivileged
 umask 022
 work=$("$unprivileged" mktemp -d)
@@ -33,7 +24,7 @@ bundle=$work/bundle.pem
 make_certificate() {
   # shellcheck disable=SC2086
   "$unprivileged" "$TIDECAST" cert make --out "$work/certs" --name $names > /dev/null
-  cat "$("$venv/bin/python" -m certifi)" "$work/certs/ca.pem" > "$bundle"
+  cat "$("$python" -m certifi)" "$work/certs/ca.pem" > "$bundle"
 }
 # `space` is a network namespace in which the names are 127.0.0.1. When the script ends, `server` is ended, and `space` and `work`
 # are removed.

@@ -11,6 +11,6 @@ wait_until_ready
 code=0
 ip netns exec "$space" env PROJECT=shop PLAIN=http://127.0.0.1:8787 DEVICE_KEY=none \
   REQUESTS_CA_BUNDLE="$bundle" SSL_CERT_FILE="$bundle" HTTPLIB2_CA_CERTS="$bundle" \
-  timeout 120 "$venv/bin/python" "$here/emulator.py" || code=$?
+  timeout 120 "$python" "$here/emulator.py" || code=$?
 if [ "$code" -ne 0 ]; then tail -20 "$work/log"; fi
 exit "$code"

@@ -9,9 +9,6 @@ for program in /usr/bin/firefox-esr /usr/bin/Xvfb; do
     exit 77
   fi
 done
-if ! "$venv/bin/python" -c 'import py_vapid, pywebpush, websockets.sync' 2> /dev/null; then
-  "$venv/bin/pip" install -q 'websockets>=13' pywebpush==2.5.0 py-vapid==1.9.6
-fi
 # Firefox asks for hosts outside, and finds none.
 finish() {
   local pids
@@ -22,4 +19,4 @@ finish() {
   rm -rf "/etc/netns/$space"
 }
 enter_namespace
-ip netns exec "$space" timeout 300 "$venv/bin/python" "$here/firefox_push.py"
+ip netns exec "$space" timeout 300 "$python" "$here/firefox_push.py"

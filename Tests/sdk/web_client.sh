@@ -7,9 +7,6 @@ if ! [ -x /usr/bin/chromium ]; then
   rm -rf "$work"
   exit 77
 fi
-if ! "$venv/bin/python" -c 'import cryptography, http_ece, websockets.sync' 2> /dev/null; then
-  "$venv/bin/pip" install -q 'websockets>=13' http-ece==1.2.1 cryptography
-fi
 if ! "$unprivileged" env HOME="$work" /usr/bin/chromium --version > /dev/null 2>&1; then
   echo "skipped: chromium does not run here"
   rm -rf "$work"
@@ -25,4 +22,4 @@ finish() {
   rm -rf "/etc/netns/$space" "$work"
 }
 enter_namespace
-ip netns exec "$space" env WORK="$work" PICTURES="${PICTURES:-}" timeout 240 "$venv/bin/python" "$here/web_client.py"
+ip netns exec "$space" env WORK="$work" PICTURES="${PICTURES:-}" timeout 240 "$python" "$here/web_client.py"
