@@ -52,6 +52,22 @@ struct APNsTokensTests {
         #expect(try tokens.authorization(now: time(2700)) == third)
     }
 
+    /// A common token that follows one of another time is older than its use (seed 16000484 of the swarm).
+    @Test("are not changed again within 20 minutes of a change, however old the present one is")
+    func expiredAfterChange() throws {
+        var tokens = try tokens()
+        let first = try tokens.authorization(now: time(0))
+        _ = tokens.expired(first, now: time(1500))
+        _ = try tokens.authorization(now: time(1500))
+        let third = try tokens.authorization(now: time(2696))
+        let isRetried = tokens.expired(third, now: time(3700))
+        #expect(!isRetried, "the token is 1305 s old, and in use for 1004 s")
+        #expect(try tokens.authorization(now: time(3700)) == third)
+        let isRetriedLater = tokens.expired(third, now: time(3900))
+        #expect(isRetriedLater)
+        #expect(try issued(try tokens.authorization(now: time(3900))) == start + 3895)
+    }
+
     @Test("that change too often give way to the former one until it is 55 minutes old")
     func tooOften() throws {
         var tokens = try tokens()

@@ -26,6 +26,9 @@ public struct APNsTokens: Sendable {
     public let signer: APNsSigner
     private var current: Token?
     private var former: Token?
+    /// When the present token took the place of another, in seconds since 1970. A common token may have been
+    /// older then.
+    private var changed: Int64?
     /// When a token was signed outside of the common times, because Apple had found the present one too old.
     private var forced: Int64?
     /// Whether Apple has said that the tokens change too often.
@@ -47,6 +50,7 @@ public struct APNsTokens: Sendable {
         let issued = wantedTime(now)
         if let current, current.issued == issued { return current.text }
         let next = Token(text: try signer.authorization(issuedAt: issued), issued: issued)
+        if current != nil { changed = now.milliseconds / 1000 }
         former = current
         current = next
         return next.text
@@ -67,7 +71,8 @@ public struct APNsTokens: Sendable {
     private func age(_ issued: Int64, _ now: WallTime) -> Int64 { now.milliseconds / 1000 - issued }
 
     /// Apple says that this token is too old. True where the same message may go once more at once, with the
-    /// token of `authorization`; false where the token is young, so that a clock is wrong.
+    /// token of `authorization`; false where the token is young, so that a clock is wrong, or where Apple
+    /// allows no other token yet.
     public mutating func expired(_ text: String, now: WallTime) -> Bool {
         if isFormerUsed {
             isFormerUsed = false
@@ -75,6 +80,7 @@ public struct APNsTokens: Sendable {
         }
         guard let current, current.text == text else { return true }
         guard age(current.issued, now) >= bounds.changeMin else { return false }
+        if let changed, (0..<bounds.changeMin).contains(age(changed, now)) { return false }
         forced = now.milliseconds / 1000 - APNsSigner.slackSeconds
         return true
     }
