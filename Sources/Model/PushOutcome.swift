@@ -14,6 +14,9 @@ public enum PushOutcome: Hashable, Sendable {
     /// The server's own key is wrong, expired or not the subscription's. The message waits, the address
     /// stays, and somebody must look. The text is for an operator.
     case credentials(String)
+    /// The service cannot reach the device's platform with the key that the project has given the service,
+    /// and may reach other devices. Otherwise the same as `credentials`.
+    case platformKey(String)
     /// The project has no settings for the service, or the operator has switched the service off. The message
     /// waits, the address stays. The text is for an operator.
     case unset(String)
@@ -24,6 +27,9 @@ public enum PushOutcome: Hashable, Sendable {
     case overQuota(retryAfterSeconds: Int?)
     /// The service is not well, or could not be reached. The message is tried again.
     case transient(retryAfterSeconds: Int?)
+    /// The service is well, and speaks of an end of the address before the device told it. The message is
+    /// tried again.
+    case formerEnd(retryAfterSeconds: Int?)
     /// The node did not send the message, which says nothing of the service. The message is tried again. The
     /// text is for an operator.
     case unsent(String)
@@ -38,9 +44,9 @@ extension PushOutcome {
         case .accepted: "accepted"
         case .gone, .goneHere: "gone"
         case .refusedContent: "refused"
-        case .credentials, .unset: "credentials"
+        case .credentials, .platformKey, .unset: "credentials"
         case .throttled, .overQuota: "throttled"
-        case .transient: "failed"
+        case .transient, .formerEnd: "failed"
         case .unsent: "unsent"
         case .expired: "expired"
         }
@@ -49,12 +55,16 @@ extension PushOutcome {
     /// What the service or the node said, for an operator.
     public var reason: String? {
         switch self {
-        case .refusedContent(let reason), .credentials(let reason), .unset(let reason), .unsent(let reason):
+        case .refusedContent(let reason), .credentials(let reason), .platformKey(let reason),
+            .unset(let reason), .unsent(let reason):
             reason
-        case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?):
+        case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?),
+            .formerEnd(let seconds?):
             "try again in \(seconds) s"
         case .expired: PushOutcome.timeIsOver
-        case .accepted, .gone, .goneHere, .throttled(nil), .overQuota(nil), .transient(nil): nil
+        case .accepted, .gone, .goneHere, .throttled(nil), .overQuota(nil), .transient(nil),
+            .formerEnd(nil):
+            nil
         }
     }
 

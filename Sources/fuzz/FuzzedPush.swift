@@ -52,9 +52,10 @@ enum FuzzedPush {
         let relayed = FCMAnswer.verdict(status: status, body: body, retryAfter: retryAfter, now: now)
         for outcome in [web, apple.outcome, relayed.outcome] {
             switch outcome {
-            case .refusedContent(let text), .credentials(let text), .unsent(let text):
+            case .refusedContent(let text), .credentials(let text), .platformKey(let text), .unsent(let text):
                 precondition(text.utf8.count < 1000 && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
-            case .throttled(let seconds), .transient(let seconds), .overQuota(let seconds):
+            case .throttled(let seconds), .transient(let seconds), .formerEnd(let seconds),
+                .overQuota(let seconds):
                 precondition(seconds.map { (0...2_419_200).contains($0) } ?? true)
             case .accepted, .gone, .goneHere, .unset, .expired: break
             }

@@ -17,7 +17,7 @@ extension PushSenderTests {
     private func close(_ origin: String, _ world: World) {
         for _ in 0..<PushBounds().failuresMax {
             world.submit(to: origin)
-            world.answer(.credentials("wrong"))
+            world.answer(.transient(retryAfterSeconds: 60))
         }
     }
 
@@ -141,5 +141,31 @@ extension PushSenderTests {
         #expect(world.refusals.last?.until != nil)
         world.sender.reopen([ProjectNumber(1)])
         #expect(world.sender.refusedKeys.isEmpty)
+    }
+
+    @Test("a browser's service that refuses some subscriptions is asked again within seconds")
+    func refusedSubscriptions() {
+        let world = World { ($0.failuresMax, $0.webRefusedMax) = (3, .seconds(10)) }
+        for _ in 0..<3 { world.submit() }
+        for _ in 0..<3 { world.answer(.credentials("another key")) }
+        for _ in 0..<6 {
+            #expect((world.delay(world.submit()) ?? .max) <= .milliseconds(12_500))
+            world.pass(seconds: 13)
+            world.submit()
+            world.answer(.credentials("another key"))
+        }
+    }
+
+    @Test("what a service says of one platform's key, or of a former end of an address, closes nothing")
+    func oneDeviceAlone() {
+        for outcome in [PushOutcome.platformKey("no key for Apple"), .formerEnd(retryAfterSeconds: nil)] {
+            let world = World { $0.failuresMax = 2 }
+            for _ in 0..<4 {
+                world.submit(kind: .fcm)
+                world.answer(outcome)
+            }
+            world.submit(kind: .fcm)
+            #expect(world.sent.count == 1 && world.refusals.isEmpty)
+        }
     }
 }

@@ -230,25 +230,25 @@ struct PushSenderTests {
     @Test("a key that is refused several times holds the project's messages, and no other project's")
     func credentials() {
         let world = World { $0.failuresMax = 3 }
-        for _ in 0..<2 { world.submit() }
+        for _ in 0..<2 { world.submit(kind: .apns) }
         for _ in 0..<2 { world.answer(.credentials("another key")) }
-        world.submit()
+        world.submit(kind: .apns)
         world.answer(.accepted)
         // The service takes messages: some devices' subscriptions are for another key.
-        for _ in 0..<3 { world.submit() }
+        for _ in 0..<3 { world.submit(kind: .apns) }
         for _ in 0..<3 { world.answer(.credentials("another key")) }
-        #expect(world.delay(world.submit()) == nil)
+        #expect(world.delay(world.submit(kind: .apns)) == nil)
         world.answer(.credentials("another key"))
         world.pass(seconds: 61)
         // The service has taken nothing for a minute.
-        for _ in 0..<3 { world.submit() }
+        for _ in 0..<3 { world.submit(kind: .apns) }
         for _ in 0..<3 { world.answer(.credentials("another key")) }
-        #expect((world.delay(world.submit()) ?? .zero) >= .seconds(60))
-        let other = world.submit(project: 2)
+        #expect((world.delay(world.submit(kind: .apns)) ?? .zero) >= .seconds(60))
+        let other = world.submit(kind: .apns, project: 2)
         #expect(world.sent.map(\.job) == [other])
         world.answer(.accepted)
         world.pass(seconds: 61)
-        let probe = world.submit()
+        let probe = world.submit(kind: .apns)
         #expect(world.sent.map(\.job) == [probe])
     }
 

@@ -82,19 +82,38 @@ extension LawTests {
                 position: Position(1), record: Sequence(1), event: event, sent: WallTime(milliseconds: 0),
                 kinds: .all, kept: DeviceSet(), until: MonotonicTime(nanoseconds: .max))
         }
+        let most = MomentaryPushes.Load(attempts: 9, bytes: 9)
+        func add(_ event: [UInt8], _ devices: [UInt32], _ partition: Partition) {
+            partition.pushes.momentary.add(
+                message(event), of: LawTests.origin.project, for: [(LawTests.origin, devices)], most: most)
+        }
         try isSeen("more waits for now or never than may", options: { $0.momentaryMax = 1 }) {
-            partition, _ in
-            partition.pushes.momentary.add(message([1]), for: [1, 2], devicesMax: 9, bytesMax: 9)
+            partition, _ in add([1], [1, 2], partition)
         }
         try isSeen("more waits for now or never than may", options: { $0.momentaryBytesMax = 1 }) {
-            partition, _ in
-            partition.pushes.momentary.add(message([1, 2]), for: [1], devicesMax: 9, bytesMax: 9)
+            partition, _ in add([1, 2], [1], partition)
+        }
+        try isSeen("the load of now or never is counted wrong") { partition, _ in
+            partition.pushes.momentary.load.bytes = 1
         }
         try isSeen("attempts of now or never are counted wrong") { partition, _ in
-            partition.pushes.momentary.waiting = 1
+            add([1], [1], partition)
+            partition.pushes.momentary.lines = [:]
         }
-        try isSeen("bytes of messages of now or never are counted wrong") { partition, _ in
-            partition.pushes.momentary.bytes = 1
+        try isSeen("an empty line waits for now or never") { partition, _ in
+            partition.pushes.momentary.lines[LawTests.origin] = MomentaryPushes.Line()
+        }
+        try isSeen("nobody looks at a line of now or never") { partition, _ in
+            add([1], [1], partition)
+            partition.pushes.momentary.ready = []
+        }
+        try isSeen("no answer brings a line of now or never further") { partition, _ in
+            add([1], [1], partition)
+            partition.pushes.momentary.lines[LawTests.origin]?.state = .full
+        }
+        try isSeen("nothing wakes a line of now or never") { partition, _ in
+            add([1], [1], partition)
+            partition.pushes.momentary.lines[LawTests.origin]?.state = .held(until: .zero)
         }
     }
 

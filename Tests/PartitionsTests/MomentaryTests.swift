@@ -22,7 +22,7 @@ struct MomentaryTests {
 
     @Test("one attempt is made, and none follows it, whatever the service says")
     func once() throws {
-        for result in [PushReport.Result.later(after: .zero, isFailure: true), .closed(for: .zero), .done] {
+        for result in [PushReport.Result.later(after: .zero, isFailure: true), .gone, .done] {
             let harness = PartitionHarness()
             let (device, _) = try MomentaryTests.device(harness)
             harness.publish("a", to: "news", ttl: 0)
@@ -95,7 +95,7 @@ struct MomentaryTests {
         #expect(stored()?.map(\.isGone) == [true])
     }
 
-    @Test("attempts take at most half of the slots, and begin within half a minute or never")
+    @Test("a service gets at most half of the slots, and attempts begin within half a minute or never")
     func slots() throws {
         let harness = PartitionHarness { $0.pushesAtOnce = 4 }
         for _ in 0..<6 { _ = try MomentaryTests.device(harness) }
@@ -104,12 +104,12 @@ struct MomentaryTests {
         harness.publish("later", to: "news")
         #expect(harness.takeJobs() == ["now", "now", "later", "later"])
         harness.pass(seconds: 31)
-        let numbers = harness.partitions[1].pushes.momentary.sendings.keys.sorted()
+        let numbers = harness.partitions[1].pushes.momentary.attempts.keys.sorted()
         for number in numbers {
             harness.send(.pushed(PushReport(number: number, .done)), to: PartitionID(1))
         }
         #expect(harness.takeJobs().filter { $0 == "now" } == [])
-        #expect(harness.partitions[1].pushes.momentary.waiting == 0)
+        #expect(harness.partitions[1].pushes.momentary.load == MomentaryPushes.Load())
         MomentaryTests.lawsHold(harness)
     }
 
@@ -129,40 +129,95 @@ struct MomentaryTests {
     @Test("attempts past their bounds are left out")
     func bounds() throws {
         let harness = PartitionHarness {
-            ($0.pushesAtOnce, $0.momentaryMax, $0.momentaryBytesMax) = (2, 3, 5)
+            ($0.pushesAtOnce, $0.momentaryMax, $0.momentaryBytesMax) = (2, 5, 6)
         }
         for _ in 0..<6 { _ = try MomentaryTests.device(harness) }
+        let load = { harness.partitions[1].pushes.momentary.load }
         harness.publish("long", to: "news", ttl: 0)
-        let momentary = { harness.partitions[1].pushes.momentary }
-        #expect(momentary().waiting == 2 && momentary().bytes == 4, "three fit, one is at the sender")
-        MomentaryTests.lawsHold(harness)
+        let first = MomentaryPushes.Load(attempts: 4, bytes: 4)
+        #expect(load() == first, "a project has three quarters of the room")
         harness.publish("long", to: "news", ttl: 0)
-        #expect(momentary().waiting == 2 && momentary().bytes == 4, "no room for its bytes")
+        #expect(load() == first, "there is no room for its bytes")
         harness.publish("b", to: "news", ttl: 0)
-        #expect(momentary().waiting == 3 && momentary().bytes == 5, "room for one device")
+        #expect(load() == first, "there is no room for an attempt")
         MomentaryTests.lawsHold(harness)
         var texts: [String] = []
-        for _ in 0..<8 {
+        for round in 0..<8 {
             for (partition, job) in harness.takeAllJobs() {
                 texts.append(String(decoding: job.event, as: UTF8.self))
                 harness.answer(job, of: partition, .done)
             }
+            if round == 0 { harness.publish("b", to: "news", ttl: 0) }
         }
-        #expect(texts == ["long", "long", "long", "b"])
-        #expect(momentary().waiting == 0 && momentary().bytes == 0)
+        #expect(texts == ["long", "long", "long", "long", "b"])
+        #expect(load() == MomentaryPushes.Load())
         MomentaryTests.lawsHold(harness)
     }
 
-    @Test("a service that is left alone gets no attempt")
+    @Test("what the sender has no room for waits its turn, and nothing of it is lost")
+    func sentBack() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 4 }
+        for _ in 0..<6 { _ = try MomentaryTests.device(harness) }
+        harness.publish("now", to: "news", ttl: 0)
+        for (partition, job) in harness.takeAllJobs() {
+            harness.answer(job, of: partition, .closed(for: .milliseconds(500)))
+        }
+        #expect(harness.takeJobs() == [], "the sender asked for half a second")
+        MomentaryTests.lawsHold(harness)
+        harness.pass(seconds: 1)
+        var devices: [DeviceIndex] = []
+        for _ in 0..<6 {
+            for (partition, job) in harness.takeAllJobs() {
+                devices.append(job.device)
+                harness.answer(job, of: partition, .done)
+            }
+        }
+        #expect(devices.count == 6 && Set(devices.map(\.rawValue)).count == 6, "each device once: \(devices)")
+        MomentaryTests.lawsHold(harness)
+    }
+
+    @Test("a project's slow service holds up no other project, and messages that wait hold up no attempt")
+    func otherProjects() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 4 }
+        let projects = [ProjectNumber(1), ProjectNumber(2)]
+        for project in projects {
+            for _ in 0..<4 {
+                let (device, _) = try #require(harness.register(in: 1, project: project))
+                let told = Request.setTransport(device, by: .backend, MomentaryTests.web)
+                _ = harness.request(told, of: PartitionID(1))
+                _ = harness.change(.subscribe, "news", [device])
+            }
+            harness.publish("kept", to: "news", project: project)
+        }
+        #expect(harness.takeJobs() == ["kept", "kept", "kept", "kept"])
+        harness.publish("slow", to: "news", ttl: 0, project: projects[0])
+        harness.publish("now", to: "news", ttl: 0, project: projects[1])
+        #expect(harness.takeJobs() == ["slow", "slow", "now", "now"])
+        MomentaryTests.lawsHold(harness)
+    }
+
+    @Test("a message whose time on streams is over when it comes is still attempted")
+    func lateOnStreams() throws {
+        let harness = PartitionHarness()
+        let (device, _) = try MomentaryTests.device(harness)
+        var message = harness.envelope("a", times: TimesToLive(stream: 1, web: 0, apns: 0, fcm: 0))
+        message.sent = WallTime(milliseconds: harness.now.wall.milliseconds - 1100)
+        _ = harness.request(.sendToDevice(nil, device, message), of: device.partition)
+        #expect(harness.takeJobs() == ["a"])
+    }
+
+    @Test("a service that is left alone gets no further attempt")
     func closedService() throws {
         let harness = PartitionHarness()
         _ = try MomentaryTests.device(harness)
-        harness.publish("waits", to: "news")
+        harness.publish("now", to: "news", ttl: 0)
         let (partition, job) = try #require(harness.jobs.last)
         harness.answer(job, of: partition, .closed(for: .seconds(60)))
         _ = harness.takeJobs()
-        harness.publish("now", to: "news", ttl: 0)
         harness.pass(seconds: 10)
+        harness.pass(seconds: 51)
         #expect(harness.takeJobs() == [])
+        #expect(harness.partitions[1].pushes.momentary.load == MomentaryPushes.Load())
+        MomentaryTests.lawsHold(harness)
     }
 }

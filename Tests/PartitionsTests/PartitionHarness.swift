@@ -255,25 +255,25 @@ final class PartitionHarness {
 
     // MARK: What clients do
 
-    func register(in partition: UInt16) -> (Registration, DeviceMAC)? {
+    func register(
+        in partition: UInt16, project: ProjectNumber = PartitionHarness.project
+    ) -> (Registration, DeviceMAC)? {
         nextRequest += 1
         let secret = nextRequest &* 0x9E37_79B9_7F4A_7C15
         let reply = request(
             .register(
-                project: PartitionHarness.project, limit: 100_000, nonce: UInt32(nextRequest),
-                secret: secret),
+                project: project, limit: 100_000, nonce: UInt32(nextRequest), secret: secret),
             of: PartitionID(partition))
         guard case .registered(let index, let nonce, let secret) = reply else { return nil }
         let registration = Registration(
-            project: PartitionHarness.project, partition: PartitionID(partition), index: index, nonce: nonce,
-            key: 1)
+            project: project, partition: PartitionID(partition), index: index, nonce: nonce, key: 1)
         return (registration, DeviceMAC(high: secret, low: 2))
     }
 
     func change(_ kind: Request.ChangeKind, _ topic: String, _ devices: [Registration]) -> [DeviceChange]? {
         guard let name = TopicName(topic), let first = devices.first else { return nil }
         let reply = request(
-            .change(kind, project: PartitionHarness.project, topic: name, devices: devices, by: .backend),
+            .change(kind, project: first.project, topic: name, devices: devices, by: .backend),
             of: first.partition)
         guard case .changes(let changes) = reply else { return nil }
         return changes
@@ -288,20 +288,20 @@ final class PartitionHarness {
             collapseKey: Array(key.utf8), sent: now.wall, times: times ?? TimesToLive(ttl))
     }
 
-    func home(_ topic: String) -> PartitionID {
-        partitions[0].state.home(of: TopicName(checked: Array(topic.utf8)), in: PartitionHarness.project)
+    func home(_ topic: String, in project: ProjectNumber = PartitionHarness.project) -> PartitionID {
+        partitions[0].state.home(of: TopicName(checked: Array(topic.utf8)), in: project)
     }
 
     @discardableResult
     func publish(
         _ text: String, to topic: String, key: String = "", ttl: UInt32 = 3600, times: TimesToLive? = nil,
-        as request: RequestKey? = nil
+        as request: RequestKey? = nil, project: ProjectNumber = PartitionHarness.project
     ) -> Reply? {
         self.request(
             .sendToTopic(
-                request, project: PartitionHarness.project, TopicName(checked: Array(topic.utf8)),
+                request, project: project, TopicName(checked: Array(topic.utf8)),
                 envelope(text, key: key, ttl: ttl, times: times),
-                fanoutsMax: 1000), of: home(topic))
+                fanoutsMax: 1000), of: home(topic, in: project))
     }
 
     /// A new machine of a partition, from the journal alone.

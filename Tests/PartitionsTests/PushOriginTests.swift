@@ -146,4 +146,30 @@ struct PushOriginTests {
         }
         #expect(served.values.allSatisfy { $0 == 30 } && served.count == 3)
     }
+
+    @Test("devices that a service refuses alone do not stand before those whose message was not tried")
+    func refusedAlone() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 8 }
+        for _ in 0..<8 { _ = try PushTests.device(harness) }
+        harness.publish("a", to: "news")
+        var refused: Set<DeviceIndex> = []
+        for (partition, job) in harness.takeAllJobs() {
+            refused.insert(job.device)
+            harness.answer(job, of: partition, .later(after: .seconds(60), isFailure: true))
+        }
+        for (partition, job) in harness.takeAllJobs() {
+            harness.answer(job, of: partition, .closed(for: .seconds(90)))
+        }
+        #expect(harness.takeAllJobs().isEmpty)
+        harness.pass(seconds: 61)
+        harness.pass(seconds: 40)
+        #expect(harness.jobs.count == 1)
+        for _ in 0..<4 {
+            for (partition, job) in harness.takeAllJobs() {
+                #expect(!refused.contains(job.device))
+                harness.answer(job, of: partition, .closed(for: .seconds(10)))
+            }
+            harness.pass(seconds: 11)
+        }
+    }
 }

@@ -62,9 +62,9 @@ struct APNsTests {
         case .gone: .gone
         case .goneHere: .goneHere
         case .refusedContent: .refused
-        case .credentials, .unset: .credentials
+        case .credentials, .platformKey, .unset: .credentials
         case .throttled, .overQuota: .throttled
-        case .transient, .unsent, .expired: .transient
+        case .transient, .formerEnd, .unsent, .expired: .transient
         }
     }
 
@@ -143,7 +143,7 @@ struct APNsTests {
         #expect(outcome(#","timestamp":1799000000000"#) == .gone)
         #expect(outcome(#","timestamp":1800000000000"#) == .gone)
         #expect(outcome(#","timestamp":1798999940000"#) == .gone)
-        #expect(outcome(#","timestamp":1798999939999"#) == .transient(retryAfterSeconds: nil))
+        #expect(outcome(#","timestamp":1798999939999"#) == .formerEnd(retryAfterSeconds: nil))
         #expect(outcome(#","timestamp":"1""#) == .gone)
         #expect(outcome("") == .gone)
     }

@@ -50,7 +50,7 @@ struct FCMAnswerTests {
         let plain = verdict(401, body("UNAUTHENTICATED"))
         #expect(plain.outcome == .credentials("FCM: 401 UNAUTHENTICATED: m") && plain.needsAccessToken)
         let third = verdict(401, body("UNAUTHENTICATED", code: "THIRD_PARTY_AUTH_ERROR"))
-        #expect(third.outcome == .credentials("FCM: 401 THIRD_PARTY_AUTH_ERROR: m"))
+        #expect(third.outcome == .platformKey("FCM: 401 THIRD_PARTY_AUTH_ERROR: m"))
         #expect(!third.needsAccessToken)
     }
 
@@ -69,6 +69,18 @@ struct FCMAnswerTests {
         let body = body("RESOURCE_EXHAUSTED", code: "QUOTA_EXCEEDED")
         #expect(verdict(429, body).outcome == .overQuota(retryAfterSeconds: 60))
         #expect(verdict(429, body, retryAfter: "5").outcome == .overQuota(retryAfterSeconds: 5))
+        func failure(_ text: String) -> String {
+            """
+            {"error": {"status": "RESOURCE_EXHAUSTED", "details": [
+              {"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": "QUOTA_EXCEEDED"},
+              {"@type": "type.googleapis.com/google.rpc.QuotaFailure",
+               "violations": [{"description": "\(text)"}]}]}}
+            """
+        }
+        #expect(
+            verdict(429, failure("Device message rate exceeded")).outcome
+                == .throttled(retryAfterSeconds: 60), "one device has had too much, and no other")
+        #expect(verdict(429, failure("Messages per minute")).outcome == .overQuota(retryAfterSeconds: 60))
     }
 
     @Test("5xx and what is no answer mean another try", arguments: [0, 100, 408, 500, 503, 599])

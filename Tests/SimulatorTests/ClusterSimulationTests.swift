@@ -128,7 +128,7 @@ struct ClusterSimulationTests {
         "sees each bug that is planted on the way to push services",
         arguments: [
             PlantedBug.forgetPushes, .forgetAccepted, .keepGone, .endNewAddress, .endWithStreams,
-            .pushPastEnd, .dropKept,
+            .pushPastEnd, .dropKept, .attemptAgain,
         ])
     func plantedInPushes(bug: PlantedBug) {
         for seed in UInt64(1)...400 {

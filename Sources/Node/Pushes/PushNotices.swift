@@ -32,13 +32,15 @@ final class PushNotices: Sendable {
         case .unset(let reason): noSettings(ticket.project, for: kind, because: reason)
         case .credentials(let reason):
             warn("a push service refuses the project's key", of: kind, at: host, because: reason)
+        case .platformKey(let reason):
+            warn("a push service lacks a key for a device's platform", of: kind, at: host, because: reason)
         case .refusedContent(let reason):
             warn("a push service refuses a message", of: kind, at: host, because: reason)
         case .unsent(let reason):
             warn("a message for a push service was not made", of: kind, at: host, because: reason)
         case .overQuota:
             warn("a push service takes no more of a project for now", of: kind, at: host, because: "quota")
-        case .accepted, .gone, .goneHere, .throttled, .transient, .expired: break
+        case .accepted, .gone, .goneHere, .throttled, .transient, .formerEnd, .expired: break
         }
     }
 

@@ -40,6 +40,8 @@ public struct PushBounds: Hashable, Sendable {
     public var askedMax: TimeSpan = .seconds(86_400)
     /// The time between two tries while the service refuses the project's key.
     public var credentialsPause: TimeSpan = .seconds(60)
+    /// For how long a browser's service is left alone at most that refuses several subscriptions in a row.
+    public var webRefusedMax: TimeSpan = .seconds(10)
     /// After this long a message counts as failed that the shell does not answer.
     public var answerMax: TimeSpan = .seconds(90)
 
@@ -106,8 +108,8 @@ struct PushSender {
     /// Numbers in the order in which their messages went out, from `head` on; some are answered, the first
     /// one is not.
     var sent: [UInt64] = []
-    private var head = 0
-    private var lastNumber: UInt64 = 0
+    var head = 0
+    var lastNumber: UInt64 = 0
     #if DEBUG
         var planted: PlantedInNode = []
     #endif
@@ -222,7 +224,7 @@ struct PushSender {
         _ outcome: PushOutcome, of kind: Transport.Kind, _ state: inout State, now: MonotonicTime
     ) {
         switch outcome {
-        case .accepted, .gone, .goneHere:
+        case .accepted, .gone, .goneHere, .formerEnd:
             if let until = state.quotaUntil, now < until { return }
             state.quotaUntil = nil
             state.failures = 0
@@ -232,10 +234,17 @@ struct PushSender {
         case .credentials, .unset, .throttled:
             if let proven = state.provenAt, now.since(proven) < bounds.provenFor { return }
             guard case .throttled(let seconds) = outcome else {
-                // A browser's service may refuse one client's subscriptions for a key of its choice.
-                let isKey = if case .credentials = outcome { kind != .web } else { false }
+                guard case .credentials = outcome else {
+                    return fail(&state, now: now, least: bounds.credentialsPause, asked: .zero)
+                }
+                // A browser's service may refuse some clients' subscriptions for a key of their choice, so
+                // the next message is not far away.
+                if kind == .web {
+                    return fail(
+                        &state, now: now, least: bounds.pauseMin, most: bounds.webRefusedMax, asked: .zero)
+                }
                 return fail(
-                    &state, now: now, least: bounds.credentialsPause, asked: .zero, refusesKey: isKey)
+                    &state, now: now, least: bounds.credentialsPause, asked: .zero, refusesKey: true)
             }
             let asked = length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
@@ -249,12 +258,13 @@ struct PushSender {
             fail(&state, now: now, least: bounds.throttledMin, asked: asked)
             state.quotaUntil = state.pausedUntil
         // The node itself may have refused the message.
-        case .refusedContent, .unsent, .expired: break
+        case .refusedContent, .platformKey, .unsent, .expired: break
         }
     }
 
     private func fail(
-        _ state: inout State, now: MonotonicTime, least: TimeSpan, asked: TimeSpan, refusesKey: Bool = false
+        _ state: inout State, now: MonotonicTime, least: TimeSpan, most: TimeSpan? = nil, asked: TimeSpan,
+        refusesKey: Bool = false
     ) {
         state.failures += 1
         #if DEBUG
@@ -263,7 +273,7 @@ struct PushSender {
         guard state.failures >= bounds.failuresMax || state.pausedUntil != nil else { return }
         // What was under way when the pause began may fail as well, and says nothing new.
         if state.pausedUntil.map({ $0 <= now }) ?? true {
-            state.pause = min(max(state.pause * 2, least), max(bounds.pauseMax, least))
+            state.pause = min(max(state.pause * 2, least), max(most ?? bounds.pauseMax, least))
             state.pausedUntil = now.advanced(by: state.pause)
             state.refusesKey = refusesKey
         }
@@ -333,7 +343,7 @@ struct PushSender {
         switch outcome {
         case .accepted, .refusedContent: report(.done)
         case .gone, .goneHere: report(.gone)
-        case .credentials, .unset:
+        case .credentials, .platformKey, .unset:
             retry(first: bounds.credentialsPause, most: max(bounds.credentialsPause, bounds.pauseMax))
         case .throttled(let seconds):
             let first = seconds == nil ? bounds.throttledMin : bounds.retryMin(known.job.transport.kind)
@@ -342,7 +352,7 @@ struct PushSender {
             // The message was not tried in vain: it waits with all others.
             let asked = length(seconds, atMost: bounds.askedMax)
             report(.later(after: jittered(max(asked, bounds.throttledMin)), isFailure: false))
-        case .transient(let seconds):
+        case .transient(let seconds), .formerEnd(let seconds):
             let first = bounds.retryMin(known.job.transport.kind)
             retry(first: first, most: bounds.retryMax, asked: seconds)
         // The partition sees at its next look that the message's time is over. Another way to the device may
@@ -368,31 +378,5 @@ struct PushSender {
         #endif
         guard let seconds, seconds > 0 else { return .zero }
         return seconds >= Int(most.seconds) ? most : .seconds(UInt64(seconds))
-    }
-
-    // MARK: Laws
-
-    /// The first law that does not hold; `nil` where all do.
-    var brokenInvariant: String? {
-        var counts: [PushOrigin: Int] = [:]
-        for known in underWay.values { counts[known.origin, default: 0] += 1 }
-        for (origin, state) in origins {
-            if state.underWay != counts[origin] ?? 0 { return "an origin's messages are counted wrong" }
-            if state.underWay > bounds.atOnce { return "an origin has more messages than may be" }
-            if state.waiting.count > bounds.waitingMax { return "more messages wait than may" }
-            if !state.waiting.isEmpty, state.underWay == 0 {
-                return "nothing brings waiting messages further"
-            }
-            if !state.waiting.isEmpty, state.pausedUntil != nil {
-                return "messages wait for an origin that is left alone"
-            }
-        }
-        if counts.keys.contains(where: { origins[$0] == nil }) {
-            return "an origin with messages is forgotten"
-        }
-        if underWay.keys.contains(where: { $0 > lastNumber }) { return "a number was never given" }
-        let numbers = Set(sent[min(head, sent.count)...])
-        if underWay.keys.contains(where: { !numbers.contains($0) }) { return "a message has no deadline" }
-        return nil
     }
 }

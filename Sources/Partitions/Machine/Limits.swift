@@ -91,9 +91,9 @@ public struct PartitionOptions: Sendable {
     public var returningAtOnce = 256
     /// Bytes of recent bodies that are kept in memory.
     public var bodyCacheBytesMax = 4 << 20
-    /// Messages of the partition that are at push services at once, and devices that it looks at for them in
-    /// one event.
+    /// Messages of the partition that are at push services at once, and as many attempts of now or never.
     public var pushesAtOnce = 64
+    /// Devices for which one event looks into the log.
     public var pushLooksAtOnce = 1024
     /// Attempts of now or never that wait for a slot, and bytes of the messages that they are for.
     public var momentaryMax = 1 << 16

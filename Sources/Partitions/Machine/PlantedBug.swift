@@ -83,6 +83,8 @@ import Model
         /// A message leaves the log when a push service has taken it, though its device acknowledges itself
         /// (rule: kept-until-acknowledged).
         public static let dropKept = PlantedBug(rawValue: 8_589_934_592)
+        /// An attempt of now or never that failed is made again (rule: ends-of-their-own).
+        public static let attemptAgain = PlantedBug(rawValue: 17_179_869_184)
     }
 
     extension Partition {

@@ -4,7 +4,8 @@ import Model
 /// attempt, and what becomes of it changes nothing but what a service says of the address.
 ///
 /// The attempts are in memory alone: an owner that ends takes them with it. They are bounded in number, in
-/// bytes and in time, and what is over a bound is left out.
+/// bytes and in time, and what is over a bound is left out. Each service has a line of its own, so that none
+/// holds up the attempts at another one.
 struct MomentaryPushes {
     struct Message {
         var position: Position
@@ -18,68 +19,287 @@ struct MomentaryPushes {
         /// No attempt begins after this.
         var until: MonotonicTime
     }
-    private struct Batch {
+    /// A message, and how many attempts for it wait or are at the sender.
+    private struct Kept {
         var message: Message
-        /// Ascending.
+        var project: ProjectNumber
+        var attempts: Int
+    }
+    /// Attempts that wait or are at the sender, and bytes of the messages that they are for.
+    struct Load: Equatable {
+        var attempts = 0
+        var bytes = 0
+
+        mutating func add(_ other: Load) {
+            attempts += other.attempts
+            bytes += other.bytes
+        }
+    }
+    /// The devices of one service that wait for one message.
+    struct Batch {
+        var message: UInt64
         var devices: [UInt32]
         var next = 0
     }
+    struct Line {
+        enum State: Equatable {
+            /// In `ready`.
+            case ready
+            /// The service or its project has all of its slots: an answer brings the line back.
+            case full
+            /// The sender takes no attempt before that.
+            case held(until: MonotonicTime)
+        }
+        var state = State.ready
+        /// What the sender gave back, which comes first: as many as were at the sender.
+        var returned: [(message: UInt64, index: UInt32)] = []
+        /// From `head` on.
+        var batches: [Batch] = []
+        var head = 0
+        var isEmpty: Bool { returned.isEmpty && head == batches.count }
+        /// The message of the next attempt. The line is not empty.
+        var nextMessage: UInt64 { returned.first?.message ?? batches[head].message }
 
-    private var batches: [Batch] = []
-    private var head = 0
-    /// Attempts that have not begun, and bytes of the messages that they are for.
-    var waiting = 0
-    var bytes = 0
-    /// Attempts at the sender.
-    var sendings: [UInt64: PushTable.Sending] = [:]
+        mutating func popFirst() -> (message: UInt64, index: UInt32) {
+            if !returned.isEmpty { return returned.removeFirst() }
+            let batch = batches[head]
+            batches[head].next += 1
+            if batch.next + 1 == batch.devices.count { dropBatch() }
+            return (batch.message, batch.devices[batch.next])
+        }
 
-    mutating func add(
-        _ message: Message, for devices: [UInt32], devicesMax: Int, bytesMax: Int
-    ) {
-        let room = max(0, devicesMax - waiting)
-        guard !devices.isEmpty, room > 0, bytes + message.event.count <= bytesMax else { return }
-        let kept = Array(devices.prefix(room))
-        batches.append(Batch(message: message, devices: kept))
-        waiting += kept.count
-        bytes += message.event.count
+        /// Drops the attempts for the message of the next one, as far as they stand together.
+        mutating func dropFirst() -> Int {
+            if !returned.isEmpty {
+                returned.removeFirst()
+                return 1
+            }
+            defer { dropBatch() }
+            return batches[head].devices.count - batches[head].next
+        }
+
+        private mutating func dropBatch() {
+            batches[head].devices = []
+            head += 1
+            guard head == batches.count || head > 64 && head * 2 > batches.count else { return }
+            batches.removeFirst(head)
+            head = 0
+        }
+    }
+    /// An attempt at the sender.
+    struct Attempt {
+        var sending: PushTable.Sending
+        fileprivate var message: UInt64
+    }
+    /// The next attempt to begin.
+    struct Next {
+        var message: Message
+        var index: UInt32
+        var origin: PushOrigin
+        fileprivate var number: UInt64
     }
 
-    /// The next attempt. The caller says first whether there is a slot for it.
-    mutating func next(_ now: MonotonicTime) -> (message: Message, index: UInt32)? {
-        while head < batches.count {
-            let batch = batches[head]
-            guard batch.message.until > now else {
-                dropFirst()
+    private var messages: [UInt64: Kept] = [:]
+    private var lastMessage: UInt64 = 0
+    var lines: [PushOrigin: Line] = [:]
+    /// Services in the order of their turns, from `readyHead` on; the line of some may not be ready any more.
+    var ready: [PushOrigin] = []
+    private var readyHead = 0
+    /// The services in `ready`, each of which stands there once.
+    private var listed: Set<PushOrigin> = []
+    private var slots = PushSlots()
+    var load = Load()
+    private var loads: [ProjectNumber: Load] = [:]
+    /// Attempts at the sender.
+    private(set) var attempts: [UInt64: Attempt] = [:]
+    /// When a line may have been held long enough.
+    private(set) var nextWake: MonotonicTime?
+
+    /// One project may have three quarters of the room.
+    /// - Parameter devices: the devices of each service, in one order.
+    mutating func add(
+        _ message: Message, of project: ProjectNumber,
+        for devices: [(origin: PushOrigin, devices: [UInt32])], most: Load
+    ) {
+        func share(_ whole: Int) -> Int { (whole * 3 + 3) / 4 }
+        let own = loads[project] ?? Load()
+        let size = message.event.count
+        guard load.bytes + size <= most.bytes, own.bytes + size <= share(most.bytes) else { return }
+        var room = min(most.attempts - load.attempts, share(most.attempts) - own.attempts)
+        lastMessage += 1
+        var count = 0
+        for (origin, all) in devices where room > 0 && !all.isEmpty {
+            let some = Array(all.prefix(room))
+            (room, count) = (room - some.count, count + some.count)
+            lines[origin, default: Line()].batches.append(Batch(message: lastMessage, devices: some))
+            if lines[origin]?.state == .ready { makeReady(origin) }
+        }
+        guard count > 0 else { return }
+        messages[lastMessage] = Kept(message: message, project: project, attempts: count)
+        change(project, attempts: count, bytes: size)
+    }
+
+    private mutating func change(_ project: ProjectNumber, attempts: Int, bytes: Int) {
+        let change = Load(attempts: attempts, bytes: bytes)
+        var own = loads[project] ?? Load()
+        own.add(change)
+        loads[project] = own == Load() ? nil : own
+        load.add(change)
+    }
+
+    // MARK: Turns
+
+    private mutating func makeReady(_ origin: PushOrigin) {
+        lines[origin]?.state = .ready
+        if listed.insert(origin).inserted { ready.append(origin) }
+    }
+
+    private mutating func popReady() -> PushOrigin? {
+        guard readyHead < ready.count else { return nil }
+        defer {
+            if readyHead == ready.count || readyHead > 64 && readyHead * 2 > ready.count {
+                ready.removeFirst(readyHead)
+                readyHead = 0
+            }
+        }
+        readyHead += 1
+        listed.remove(ready[readyHead - 1])
+        return ready[readyHead - 1]
+    }
+
+    /// Whether `next` may have an attempt.
+    func mayBegin(of slotsMax: Int) -> Bool { readyHead < ready.count && attempts.count < slotsMax }
+
+    /// The next attempt: the caller begins it, or leaves it out.
+    /// One service may have half of the slots and one project three quarters.
+    mutating func next(of slotsMax: Int, _ now: MonotonicTime) -> Next? {
+        while mayBegin(of: slotsMax), let origin = popReady() {
+            guard lines[origin]?.state == .ready else { continue }
+            dropOver(origin, now)
+            guard let line = lines[origin] else { continue }
+            let room = slots.room(for: origin, of: slotsMax)
+            guard case .free = room else {
+                if case .projectFull = room { slots.turnAway(origin) }
+                lines[origin]?.state = .full
                 continue
             }
-            batches[head].next += 1
-            waiting -= 1
-            if batches[head].next == batch.devices.count { dropFirst() }
-            return (batch.message, batch.devices[batch.next])
+            var rest = line
+            let (number, index) = rest.popFirst()
+            lines[origin] = rest.isEmpty ? nil : rest
+            if !rest.isEmpty { makeReady(origin) }
+            guard let message = messages[number]?.message else { continue }
+            return Next(message: message, index: index, origin: origin, number: number)
         }
         return nil
     }
 
-    private mutating func dropFirst() {
-        waiting -= batches[head].devices.count - batches[head].next
-        bytes -= batches[head].message.event.count
-        (batches[head].devices, batches[head].message.event) = ([], [])
-        head += 1
-        guard head == batches.count || head > 64 && head * 2 > batches.count else { return }
-        batches.removeFirst(head)
-        head = 0
+    /// Drops what no attempt may begin for any more.
+    private mutating func dropOver(_ origin: PushOrigin, _ now: MonotonicTime) {
+        guard var line = lines[origin] else { return }
+        while !line.isEmpty, (messages[line.nextMessage]?.message.until ?? .zero) <= now {
+            let message = line.nextMessage
+            release(message, line.dropFirst())
+        }
+        lines[origin] = line.isEmpty ? nil : line
+    }
+
+    private mutating func release(_ message: UInt64, _ count: Int = 1) {
+        guard var kept = messages[message] else { return }
+        kept.attempts -= count
+        change(
+            kept.project, attempts: -count, bytes: kept.attempts == 0 ? -kept.message.event.count : 0)
+        messages[message] = kept.attempts == 0 ? nil : kept
+    }
+
+    /// The attempt is not made: the device or its address is not there, or has the message.
+    mutating func leaveOut(_ next: Next) { release(next.number) }
+
+    mutating func begin(_ next: Next, _ sending: PushTable.Sending, number: UInt64) {
+        attempts[number] = Attempt(sending: sending, message: next.number)
+        slots.add(sending.origin)
+    }
+
+    // MARK: Answers
+
+    /// The sender has answered. `nil` where the number is of no attempt.
+    mutating func ended(_ number: UInt64) -> Attempt? {
+        guard let attempt = attempts.removeValue(forKey: number) else { return nil }
+        let origin = attempt.sending.origin
+        slots.remove(origin)
+        if lines[origin]?.state == .full { makeReady(origin) }
+        while let other = slots.next(of: origin.project) {
+            guard lines[other]?.state == .full else { continue }
+            makeReady(other)
+            break
+        }
+        return attempt
+    }
+
+    /// The service was asked: what waits for the service may go on.
+    mutating func wasMade(_ attempt: Attempt) {
+        release(attempt.message)
+        if case .held = lines[attempt.sending.origin]?.state { makeReady(attempt.sending.origin) }
+    }
+
+    /// The sender had no room for the attempt, or leaves the service alone. The attempt waits, before all
+    /// others of the service.
+    mutating func giveBack(_ attempt: Attempt, until time: MonotonicTime) {
+        let origin = attempt.sending.origin
+        guard let message = messages[attempt.message]?.message else { return }
+        var until = min(time, message.until)
+        if case .held(let former)? = lines[origin]?.state { until = max(until, former) }
+        lines[origin, default: Line()].state = .held(until: until)
+        lines[origin]?.returned.append((attempt.message, attempt.sending.index))
+        nextWake = min(nextWake ?? until, until)
+    }
+
+    /// Brings the lines back whose time has come.
+    mutating func wake(_ now: MonotonicTime) {
+        guard let due = nextWake, due <= now else { return }
+        nextWake = nil
+        for (origin, line) in lines.sorted(by: { $0.key < $1.key }) {
+            guard case .held(let until) = line.state else { continue }
+            if until <= now {
+                makeReady(origin)
+            } else {
+                nextWake = min(nextWake ?? until, until)
+            }
+        }
     }
 
     /// The first law that does not hold; `nil` where all do.
-    func brokenInvariant(devicesMax: Int, bytesMax: Int) -> String? {
-        let left = batches[head...]
-        if left.reduce(0, { $0 + $1.devices.count - $1.next }) != waiting {
-            return "attempts of now or never are counted wrong"
+    func brokenInvariant(most: Load) -> String? {
+        var counts: [UInt64: Int] = [:]
+        for line in lines.values {
+            for (message, _) in line.returned { counts[message, default: 0] += 1 }
+            for batch in line.batches[line.head...] {
+                counts[batch.message, default: 0] += batch.devices.count - batch.next
+            }
         }
-        if left.reduce(0, { $0 + $1.message.event.count }) != bytes {
-            return "bytes of messages of now or never are counted wrong"
+        for attempt in attempts.values { counts[attempt.message, default: 0] += 1 }
+        if counts != messages.mapValues(\.attempts) { return "attempts of now or never are counted wrong" }
+        if load.attempts != counts.values.reduce(0, +)
+            || load.bytes != messages.values.reduce(0, { $0 + $1.message.event.count })
+            || load != loads.values.reduce(into: Load(), { $0.add($1) })
+        {
+            return "the load of now or never is counted wrong"
         }
-        if waiting > devicesMax || bytes > bytesMax { return "more waits for now or never than may" }
+        if load.attempts > most.attempts || load.bytes > most.bytes {
+            return "more waits for now or never than may"
+        }
+        let readied = Set(ready[readyHead...])
+        for (origin, line) in lines {
+            if line.isEmpty { return "an empty line waits for now or never" }
+            switch line.state {
+            case .ready:
+                if !readied.contains(origin) { return "nobody looks at a line of now or never" }
+            case .full:
+                let isAnswered = attempts.values.contains { $0.sending.origin.project == origin.project }
+                if !isAnswered { return "no answer brings a line of now or never further" }
+            case .held(let until):
+                if (nextWake ?? .max) > until { return "nothing wakes a line of now or never" }
+            }
+        }
         return nil
     }
 }

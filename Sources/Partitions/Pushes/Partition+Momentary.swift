@@ -9,65 +9,101 @@ extension Partition {
     /// A record became durable: one attempt for each target with an address, but for devices whose streams
     /// have just got the message.
     func wantMomentary(_ delivery: PartitionState.Delivery, restingOn record: Sequence, _ now: Instant) {
-        guard let (kinds, sent, kept) = delivery.momentary else { return }
-        let left = Partition.momentaryDeadline - (now.wall.milliseconds - sent.milliseconds)
+        guard let wanted = delivery.momentary else { return }
+        let left = Partition.momentaryDeadline - (now.wall.milliseconds - wanted.sent.milliseconds)
         guard left > 0 else { return }
         let wait = UInt64(min(left, Partition.momentaryDeadline))
         let message = MomentaryPushes.Message(
-            position: delivery.position, record: record, event: delivery.event, sent: sent, kinds: kinds,
-            kept: kept, until: now.monotonic.advanced(by: .milliseconds(wait)))
-        let devices = state.transports.targets(delivery.targets, kinds).filtered { !isLive($0) }
+            position: delivery.position, record: record, event: delivery.event, sent: wanted.sent,
+            kinds: wanted.kinds, kept: wanted.kept, until: now.monotonic.advanced(by: .milliseconds(wait)))
+        var project: ProjectNumber?
+        var devices: [PushOrigin: [UInt32]] = [:]
+        // A stream that lives has just got the message, unless its time on streams was over.
+        for index in wanted.targets.sorted
+        where !delivery.targets.contains(index) || !isLive(index) {
+            guard let (_, origin) = momentaryTarget(message, index) else { continue }
+            project = origin.project
+            devices[origin, default: []].append(index)
+        }
+        guard let project else { return }
         pushes.momentary.add(
-            message, for: devices.sorted, devicesMax: options.momentaryMax,
-            bytesMax: options.momentaryBytesMax)
+            message, of: project,
+            for: devices.sorted { $0.key < $1.key }.map { (origin: $0.key, devices: $0.value) },
+            most: momentaryLoadMax)
+    }
+
+    var momentaryLoadMax: MomentaryPushes.Load {
+        MomentaryPushes.Load(attempts: options.momentaryMax, bytes: options.momentaryBytesMax)
     }
 
     private func isLive(_ index: UInt32) -> Bool {
         if case .live = streams.attachment(index)?.state { true } else { false }
     }
 
-    /// Attempts have at most half of the slots, so that messages that wait go on.
-    var mayAttempt: Bool {
-        pushes.momentary.waiting > 0 && pushes.underWay < options.pushesAtOnce
-            && pushes.momentary.sendings.count < max(1, options.pushesAtOnce / 2)
+    /// The address to which an attempt goes; `nil` where the device has none that is to get the message.
+    private func momentaryTarget(
+        _ message: MomentaryPushes.Message, _ index: UInt32
+    ) -> (stored: StoredTransport, origin: PushOrigin)? {
+        guard let stored = pushAddress(index), message.kinds.contains(stored.transport.kind),
+            let (page, slot) = state.devices.find(index)
+        else { return nil }
+        return (stored, PushOrigin(ProjectNumber(page.projects[slot]), target(of: index, stored)))
     }
 
+    /// Attempts have as many slots of their own as messages that wait, so that neither holds up the other.
+    var mayAttempt: Bool { pushes.momentary.mayBegin(of: options.pushesAtOnce) }
+
     func startMomentary(_ turn: inout Turn) {
+        pushes.momentary.wake(turn.now.monotonic)
         var looks = 0
-        while mayAttempt, looks < options.pushLooksAtOnce,
-            let (message, index) = pushes.momentary.next(turn.now.monotonic)
+        while looks < options.pushLooksAtOnce,
+            let next = pushes.momentary.next(of: options.pushesAtOnce, turn.now.monotonic)
         {
             looks += 1
-            attempt(message, for: index, &turn)
+            attempt(next, &turn)
         }
     }
 
-    private func attempt(_ message: MomentaryPushes.Message, for index: UInt32, _ turn: inout Turn) {
-        // A service that is left alone takes nothing now.
-        guard let stored = pushAddress(index), message.kinds.contains(stored.transport.kind),
-            stored.generation <= pipeline.durable.rawValue, let (page, slot) = state.devices.find(index)
-        else { return }
-        let transport = target(of: index, stored)
-        let origin = PushOrigin(ProjectNumber(page.projects[slot]), transport)
-        guard pushes.closed[origin] == nil else { return }
+    private func attempt(_ next: MomentaryPushes.Next, _ turn: inout Turn) {
+        let (message, index) = (next.message, next.index)
         // The device's stream was faster, or the message was replaced.
-        if message.kept.contains(index), !state.log.isWaiting(index, at: message.position) { return }
+        let isThere = message.kept.contains(index) && !state.log.isWaiting(index, at: message.position)
+        guard !isThere, let (stored, origin) = momentaryTarget(message, index),
+            stored.generation <= pipeline.durable.rawValue
+        else { return pushes.momentary.leaveOut(next) }
         lastToken += 1
-        pushes.momentary.sendings[lastToken] = PushTable.Sending(
+        let sending = PushTable.Sending(
             index: index, position: message.position, origin: origin, generation: stored.generation,
             isKept: stored.transport.keepsMessages, message: MessageID(ofEvent: message.event))
+        pushes.momentary.begin(next, sending, number: lastToken)
         var job = PushJob(
-            number: lastToken, project: ProjectNumber(page.projects[slot]), device: DeviceIndex(index),
-            transport: transport, registered: stored.registered, generation: stored.generation,
-            event: message.event, expires: message.sent, tries: 0)
+            number: lastToken, project: origin.project, device: DeviceIndex(index),
+            transport: target(of: index, stored), registered: stored.registered,
+            generation: stored.generation, event: message.event, expires: message.sent, tries: 0)
         job.isMomentary = true
         let rests = max(message.record, Sequence(stored.generation))
         turn.effects.append(.push(Proven(job, restingOn: rests, by: pipeline.confirmed())))
     }
 
+    private func untriedFor(_ report: PushReport) -> TimeSpan? {
+        #if DEBUG
+            if options.planted.contains(.attemptAgain), case .later(let time, _) = report.result {
+                return time
+            }
+        #endif
+        return report.untriedFor
+    }
+
     /// The sender has answered an attempt. False where the number is of no attempt.
     func onAttempted(_ report: PushReport, _ turn: inout Turn) -> Bool {
-        guard let sending = pushes.momentary.sendings.removeValue(forKey: report.number) else { return false }
+        guard let attempt = pushes.momentary.ended(report.number) else { return false }
+        let sending = attempt.sending
+        if let wait = untriedFor(report) {
+            pushes.momentary.giveBack(attempt, until: turn.now.monotonic.advanced(by: wait))
+            startPushes(&turn)
+            return true
+        }
+        pushes.momentary.wasMade(attempt)
         note(report.outcome, of: sending, tries: 0, turn.now)
         switch report.result {
         case .done:

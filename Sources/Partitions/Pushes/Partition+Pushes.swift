@@ -149,8 +149,13 @@ extension Partition {
 
     /// When the partition is to go on with the queue, or with the devices that wait for a time.
     func nextPush(_ now: MonotonicTime) -> MonotonicTime? {
-        guard mayPush, !isOverloaded, pushes.underWay < options.pushesAtOnce else { return nil }
-        return pushes.hasQueued || mayAttempt ? now : pushes.nextWake
+        guard mayPush, !isOverloaded else { return nil }
+        if mayAttempt { return now }
+        let attempt = pushes.momentary.nextWake
+        guard pushes.underWay < options.pushesAtOnce else { return attempt }
+        if pushes.hasQueued { return now }
+        guard let push = pushes.nextWake else { return attempt }
+        return min(push, attempt ?? push)
     }
 
     /// How long the device's stream still has to acknowledge the message itself; `nil` where the message is
@@ -206,6 +211,7 @@ extension Partition {
             #endif
             if report.outcome == .accepted { keepEnvironment(of: sending) }
             noteTaken(sending)
+            pushes.noteDone(index)
             pushes.release(sending.origin)
         case .gone:
             noteGone(sending, after: report.outcome, turn.now)
@@ -216,7 +222,8 @@ extension Partition {
             pushes.release(sending.origin)
         case .closed(let delay):
             pushes.close(
-                sending.origin, until: turn.now.monotonic.advanced(by: delay), parking: index)
+                sending.origin, until: turn.now.monotonic.advanced(by: delay), parking: index,
+                isBack: true)
         }
         // An address that came to use while the message was at the sender is used at once.
         if let stored = pushAddress(index),
@@ -302,8 +309,7 @@ extension Partition {
     /// Nobody is forgotten: each device with an address for which a durable message waits is in the table.
     var brokenInPushes: String? {
         if let broken = pushes.brokenInvariant
-            ?? pushes.momentary.brokenInvariant(
-                devicesMax: options.momentaryMax, bytesMax: options.momentaryBytesMax)
+            ?? pushes.momentary.brokenInvariant(most: momentaryLoadMax)
         {
             return broken
         }
@@ -311,7 +317,9 @@ extension Partition {
             if let broken = attempts.brokenInvariant(devicesMax: options.pushAttemptsMax) { return broken }
         }
         if let broken = pushes.tallies.brokenInvariant(messagesMax: options.pushAttemptsMax) { return broken }
-        if pushes.underWay > options.pushesAtOnce { return "more messages are at the sender than may be" }
+        if max(pushes.underWay, pushes.momentary.attempts.count) > options.pushesAtOnce {
+            return "more messages are at the sender than may be"
+        }
         if pushes.sendings.keys.contains(where: { $0 > lastToken }) {
             return "a push has a number that was never given"
         }

@@ -81,4 +81,13 @@ public struct PushReport: Sendable {
         self.result = result
         self.outcome = outcome
     }
+
+    /// Where the service was not asked: how long the sender has no room, or leaves the service alone.
+    public var untriedFor: TimeSpan? {
+        switch result {
+        case .closed(let time): time
+        case .later(let time, let isFailure): outcome == nil && !isFailure ? time : nil
+        case .done, .gone: nil
+        }
+    }
 }

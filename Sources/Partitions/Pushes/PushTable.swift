@@ -67,17 +67,49 @@ struct PushTable {
     struct ClosedOrigin {
         /// The partition looks at the next device when this tick is over.
         var tick: UInt64
-        /// Devices in the order in which they came; some may not be `parked` any more.
-        var devices: [UInt32] = []
-        var head = 0
+        /// Devices whose message was not tried yet, which come first: the service may refuse some devices
+        /// alone, again and again, and would seem to be away.
+        var fresh = Parked()
+        /// Devices whose message was tried in vain.
+        var tried = Parked()
         /// How many devices may go to the sender though others are parked.
         var credit = 0
+        var isEmpty: Bool { fresh.isEmpty && tried.isEmpty }
+        var devices: [UInt32] { Array(fresh.all) + tried.all }
+
+        mutating func popFirst() -> UInt32? { fresh.popFirst() ?? tried.popFirst() }
+    }
+    /// Devices in the order in which they came; some may not be `parked` any more.
+    struct Parked {
+        private var devices: [UInt32] = []
+        private var head = 0
         var isEmpty: Bool { head == devices.count }
+        var all: ArraySlice<UInt32> { devices[head...] }
+
+        mutating func append(_ index: UInt32) { devices.append(index) }
+
+        /// The device comes back from the sender, which had no room.
+        mutating func putBack(_ index: UInt32) {
+            guard head > 0 else { return devices.insert(index, at: 0) }
+            head -= 1
+            devices[head] = index
+        }
+
+        mutating func popFirst() -> UInt32? {
+            guard head < devices.count else { return nil }
+            head += 1
+            let first = devices[head - 1]
+            if head == devices.count || head > 1024 && head * 2 > devices.count {
+                devices.removeFirst(head)
+                head = 0
+            }
+            return first
+        }
     }
 
     var count: Int { devices.count }
-    /// Messages at the sender, and messages whose bodies are being read.
-    var underWay: Int { sendings.count + readingCount + momentary.sendings.count }
+    /// Messages at the sender, and messages whose bodies are being read, without attempts of now or never.
+    var underWay: Int { sendings.count + readingCount }
     var hasQueued: Bool { head < queue.count }
     func state(_ index: UInt32) -> State? { devices[index]?.state }
     func tries(_ index: UInt32, at position: Position) -> Int {
@@ -129,6 +161,9 @@ struct PushTable {
         earliest = min(earliest ?? tick, tick)
     }
 
+    /// The message was taken or given up: the device's next one is fresh.
+    mutating func noteDone(_ index: UInt32) { devices[index]?.tries = 0 }
+
     mutating func noteFailure(_ index: UInt32, at position: Position) {
         guard let device = devices[index] else { return }
         devices[index]?.tries = device.tried == position ? device.tries + 1 : 1
@@ -148,18 +183,27 @@ struct PushTable {
         return false
     }
 
-    private mutating func park(_ index: UInt32, at origin: PushOrigin) {
+    private mutating func park(_ index: UInt32, at origin: PushOrigin, first: Bool = false) {
         set(.parked, index)
-        closed[origin]?.devices.append(index)
+        if devices[index]?.tries ?? 0 > 0 {
+            closed[origin]?.tried.append(index)
+        } else if first {
+            closed[origin]?.fresh.putBack(index)
+        } else {
+            closed[origin]?.fresh.append(index)
+        }
     }
 
-    /// The service takes no more messages until `time`; the device is parked.
-    mutating func close(_ origin: PushOrigin, until time: MonotonicTime, parking index: UInt32) {
+    /// The service takes no more messages until `time`; the device is parked. `isBack`: the device comes back
+    /// from the sender.
+    mutating func close(
+        _ origin: PushOrigin, until time: MonotonicTime, parking index: UInt32, isBack: Bool = false
+    ) {
         let tick = PushTable.tick(at: time)
         let former = closed[origin]?.tick ?? 0
         closed[origin, default: ClosedOrigin(tick: tick)].tick = max(tick, former)
         closed[origin]?.credit = 0
-        if devices[index] != nil { park(index, at: origin) }
+        if devices[index] != nil { park(index, at: origin, first: isBack) }
         if closed[origin]?.isEmpty ?? true { closed[origin] = nil }
     }
 
@@ -187,17 +231,11 @@ struct PushTable {
     mutating func release(_ origin: PushOrigin, _ count: Int = 2) {
         guard var known = closed[origin] else { return }
         var left = count
-        while left > 0, known.head < known.devices.count {
-            let index = known.devices[known.head]
-            known.head += 1
+        while left > 0, let index = known.popFirst() {
             guard devices[index]?.state == .parked else { continue }
             left -= 1
             known.credit += 1
             requeue(index)
-        }
-        if known.head > 1024, known.head * 2 > known.devices.count {
-            known.devices.removeFirst(known.head)
-            known.head = 0
         }
         closed[origin] = known.isEmpty ? nil : known
     }
@@ -291,7 +329,7 @@ struct PushTable {
     var brokenInvariant: String? {
         if earliest != later.keys.min() { return "the earliest tick is not the earliest" }
         let queued = Set(queue[head...])
-        let parked = Set(closed.values.flatMap { $0.devices[$0.head...] })
+        let parked = Set(closed.values.flatMap(\.devices))
         if devices.values.count(where: { $0.state == .reading }) != readingCount {
             return "the devices that wait for bodies are counted wrong"
         }

@@ -99,17 +99,19 @@ extension PartitionState {
         cursor.ordinal += 1
         defer { log.skip(to: decision.position) }
         noteEnds(of: message)
-        guard decision.disposition != .late || !decision.reach.isEmpty else { return }
+        let momentary = transports.isEmpty ? [] : message.times.momentary
+        guard decision.disposition != .late || !decision.reach.isEmpty || !momentary.isEmpty else { return }
         var targets = registered(targets, project)
+        let attempted = momentary.isEmpty ? DeviceSet() : transports.targets(targets, momentary)
         let kept = decision.kept(targets, transports)
         if decision.disposition == .late { targets = kept }
-        guard !targets.isEmpty else { return }
+        guard !targets.isEmpty || !attempted.isEmpty else { return }
         var delivery = Delivery(
             position: decision.position, event: message.event, targets: targets, overflowed: DeviceSet())
-        if !transports.isEmpty, !message.times.momentary.isEmpty {
-            delivery.momentary = (
-                message.times.momentary, message.sent, decision.isRefused ? DeviceSet() : kept
-            )
+        if !attempted.isEmpty {
+            delivery.momentary = PartitionState.Momentary(
+                kinds: momentary, sent: message.sent, kept: decision.isRefused ? DeviceSet() : kept,
+                targets: attempted)
         }
         if decision.isRefused {
             let told = Position(decision.position.rawValue - 1)

@@ -96,9 +96,16 @@ struct PartitionState: ~Copyable {
         var targets: DeviceSet
         /// The targets that lost older messages by this message; they are told at `position - 1`.
         var overflowed: DeviceSet
-        /// For which push services the message is now or never, when it was sent, and for which devices it
-        /// waits in the log all the same.
-        var momentary: (kinds: Transport.Kinds, sent: WallTime, kept: DeviceSet)?
+        var momentary: Momentary?
+    }
+    /// What a push service is to take now or never.
+    struct Momentary {
+        var kinds: Transport.Kinds
+        var sent: WallTime
+        /// The devices for which the message waits in the log all the same.
+        var kept: DeviceSet
+        /// The devices with an address of these kinds, whether or not the message is still for streams.
+        var targets: DeviceSet
     }
 
     struct FormerGeneration: Hashable {

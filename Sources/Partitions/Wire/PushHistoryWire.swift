@@ -28,11 +28,11 @@ extension ByteWriter {
         case .accepted: u8(1)
         case .gone, .goneHere: u8(2)
         case .refusedContent(let reason): tagged(3, reason)
-        // Between nodes both are one: a device's history does not tell them apart.
-        case .credentials(let reason), .unset(let reason): tagged(4, reason)
+        // Between nodes these are one: a device's history does not tell them apart.
+        case .credentials(let reason), .platformKey(let reason), .unset(let reason): tagged(4, reason)
         case .throttled(let seconds): tagged(5, seconds)
         case .overQuota(let seconds): tagged(6, seconds)
-        case .transient(let seconds): tagged(7, seconds)
+        case .transient(let seconds), .formerEnd(let seconds): tagged(7, seconds)
         case .unsent(let reason): tagged(8, reason)
         // A former build knows the outcome by its words only.
         case .expired: tagged(8, PushOutcome.timeIsOver)

@@ -92,7 +92,7 @@ public enum APNsAnswer {
         _ status: Int, _ text: String, wait: Int?, isOld: Bool
     ) -> (PushOutcome, APNsRemedy?) {
         switch status {
-        case 410: (isOld ? .transient(retryAfterSeconds: wait) : .gone, nil)
+        case 410: (isOld ? .formerEnd(retryAfterSeconds: wait) : .gone, nil)
         case 429: (.throttled(retryAfterSeconds: wait), nil)
         case 400..<500: (.refusedContent(text), nil)
         default: (.transient(retryAfterSeconds: wait), nil)

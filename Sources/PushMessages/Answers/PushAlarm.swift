@@ -16,5 +16,10 @@ public enum PushAlarm: String, CaseIterable, Sendable {
 extension PushOutcome {
     /// What the outcome by itself says to an operator, whichever service it comes from. An answer may raise
     /// another alarm with it, which names the reason.
-    public var alarm: PushAlarm? { if case .credentials = self { .credentials } else { nil } }
+    public var alarm: PushAlarm? {
+        switch self {
+        case .credentials, .platformKey: .credentials
+        default: nil
+        }
+    }
 }

@@ -36,8 +36,11 @@ public enum FCMAnswer {
         switch (status, code) {
         case (404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH"): .gone
         case (400, _): blamesToken(answer) ? .gone : .refusedContent(text)
+        // FCM's key for Apple's or a browser's service is wrong: devices of another platform may be well.
+        case (401, "THIRD_PARTY_AUTH_ERROR"): .platformKey(text)
         // Without FCM's own code, a 404 is about the project.
         case (401, _), (403, _), (404, _): .credentials(text)
+        case (429, _) where isOfDevice(answer): .throttled(retryAfterSeconds: wait ?? quotaSeconds)
         case (429, _): .overQuota(retryAfterSeconds: wait ?? quotaSeconds)
         case (408, _), (500..., _): .transient(retryAfterSeconds: wait)
         case (300..<500, _): .refusedContent(text)
@@ -51,6 +54,21 @@ public enum FCMAnswer {
             if let code = answer.text("/error/details/\(index)/errorCode") { return code }
         }
         return nil
+    }
+
+    /// Whether a detail `google.rpc.QuotaFailure` names the quota of one device, and not the project's (FCM,
+    /// "Throttling and quotas": 240 messages a minute to one device).
+    private static func isOfDevice(_ answer: AnswerBody) -> Bool {
+        for index in 0..<detailsMax {
+            for violation in 0..<detailsMax {
+                let path = "/error/details/\(index)/violations/\(violation)"
+                let texts = [answer.text("\(path)/subject"), answer.text("\(path)/description")]
+                let words = texts.compactMap { $0?.lowercased() }
+                guard !words.isEmpty else { break }
+                if words.contains(where: { $0.contains("device") }) { return true }
+            }
+        }
+        return false
     }
 
     /// Whether a detail `google.rpc.BadRequest` names the token.

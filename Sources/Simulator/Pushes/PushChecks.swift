@@ -25,6 +25,8 @@ final class PushChecks {
     private unowned let world: ClusterSimulation
     /// Messages of which a machine has heard that the service has them, and addresses that are gone.
     private var known: Set<Handed> = []
+    /// Messages of now or never for which a machine has heard that the service was asked.
+    private var attempted: Set<Handed> = []
     private var knownGone: Set<Told> = []
     /// When a machine may push a message again that its service asked to send later, by the clock of the
     /// machine's process.
@@ -47,6 +49,9 @@ final class PushChecks {
         let handed = Handed(machine: ObjectIdentifier(machine), device: address.device, message: message)
         if known.contains(handed) {
             world.violate("G2", "device \(address.device) is pushed message \(message) again")
+        }
+        if job.isMomentary, attempted.contains(handed) {
+            world.violate("G2", "message \(message) of now or never is tried again for \(address.device)")
         }
         let told = Told(
             machine: ObjectIdentifier(machine), address: address, generation: job.generation)
@@ -80,6 +85,9 @@ final class PushChecks {
         world.debug("partition \(machine.id.rawValue) hears of push \(job.number): \(report.result)")
         let message = world.number(ofBody: job.event)
         let told = Told(machine: ObjectIdentifier(machine), address: address, generation: job.generation)
+        if job.isMomentary, report.untriedFor == nil {
+            attempted.insert(Handed(machine: told.machine, device: address.device, message: message))
+        }
         switch report.result {
         case .done:
             known.insert(Handed(machine: told.machine, device: address.device, message: message))
@@ -113,7 +121,8 @@ extension PushOutcome {
     /// nothing.
     func asksFor(atMost most: TimeSpan) -> TimeSpan? {
         switch self {
-        case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?):
+        case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?),
+            .formerEnd(let seconds?):
             min(.seconds(UInt64(clamping: seconds)), most)
         default: nil
         }
@@ -171,7 +180,7 @@ struct SenderChecks {
         origin.underWay -= 1
         let asked = outcome.asksFor(atMost: bounds.pauseMax) ?? .zero
         switch outcome {
-        case .accepted, .gone, .goneHere:
+        case .accepted, .gone, .goneHere, .formerEnd:
             if let until = origin.spentUntil, now < until { return }
             let underWay = origin.underWay
             origin = Origin()
@@ -184,7 +193,7 @@ struct SenderChecks {
             origin.closedUntil = max(next, now.advanced(by: asked))
         case .overQuota: origin.spentUntil = max(origin.spentUntil ?? now, now.advanced(by: asked))
         case .credentials, .unset, .throttled: origin.isVague = true
-        case .refusedContent, .unsent, .expired: break
+        case .refusedContent, .platformKey, .unsent, .expired: break
         }
     }
 }

@@ -216,6 +216,9 @@ final class SimulatedApple {
         let passed = known.changed.map { world.now.since($0) } ?? .max
         if request.token.issued < known.issued, passed < SimulatedApple.overtakenMax { return nil }
         tokens[sender] = (request.token.issued, world.now)
+        // All processes change from one common time to the next at once, also a process that has just begun
+        // to send.
+        if [known.issued, request.token.issued].allSatisfy({ $0 % bounds.period == 0 }) { return nil }
         // A token that is signed because Apple has asked for one bears a time some seconds back, and the
         // first request with a token may have waited.
         let least = TimeSpan.seconds(UInt64(bounds.changeMin))
