@@ -253,7 +253,9 @@ let tests: [Target] = [
         ]),
     .tests(of: "TLS", with: ["COpenSSL"]),
     .tests(of: "Listener", with: ["Model", "HTTPMessages"]),
-    .tests(of: "Edge", with: ["Model", "HTTPMessages", "Listener"] + nio("NIOPosix")),
+    .tests(
+        of: "Edge",
+        with: ["Model", "HTTPMessages", "Listener"] + nio("NIOPosix", "NIOEmbedded", "NIOHTTP1")),
     .target(
         name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
         swiftSettings: settings),

@@ -60,5 +60,10 @@ public struct EdgeConfiguration: Sendable {
     public var socketPongSeconds = 60
     /// The bounds of the lines in which requests wait for their turn.
     var fairness = FairQueue<Responder>.Bounds()
+    #if DEBUG
+        /// A planted bug: a request becomes a WebSocket though a tab behind `upgrade` lets the parser go on
+        /// with HTTP.
+        var plantedLooseUpgrade = false
+    #endif
     public init() {}
 }

@@ -9,10 +9,13 @@ enum WebSocketUpgrade {
     /// Characters of `Sec-WebSocket-Key`: 16 bytes in base64.
     private static let keyLength = 24
 
-    /// Whether the request has the form of a handshake.
-    static func isWanted(_ head: HTTPRequestHead) -> Bool {
+    /// Whether the request has the form of a handshake. The parser must read it as one too, because it goes
+    /// on with HTTP behind any other request. The parser passes over a word of `Connection` with a tab behind
+    /// it. So a field with a tab counts for nothing here, though RFC 9110 §5.6.3 allows one.
+    static func isWanted(_ head: HTTPRequestHead, isLoose: Bool = false) -> Bool {
         func says(_ name: String, _ word: Substring) -> Bool {
-            head.headers[canonicalForm: name].contains { $0.lowercased() == word }
+            if !isLoose, head.headers[name].contains(where: { $0.contains("\t") }) { return false }
+            return head.headers[canonicalForm: name].contains { $0.lowercased() == word }
         }
         let keys = head.headers[canonicalForm: "sec-websocket-key"]
         return head.method == .GET && head.version == .http1_1 && says("upgrade", "websocket")
@@ -43,6 +46,15 @@ enum WebSocketUpgrade {
 }
 
 extension HTTP1Connection {
+    func isHandshake(_ head: HTTPRequestHead) -> Bool {
+        #if DEBUG
+            if loop.configuration.plantedLooseUpgrade {
+                return WebSocketUpgrade.isWanted(head, isLoose: true)
+            }
+        #endif
+        return WebSocketUpgrade.isWanted(head)
+    }
+
     func openSocket(_ responder: Responder, subprotocol: String?) -> Bool {
         guard let context, responder === current, let head = socketHead.take(),
             let fields = WebSocketUpgrade.answer(head, subprotocol: subprotocol, on: context.channel)
@@ -79,6 +91,7 @@ extension HTTP1Connection {
             try pipeline.addHandler(
                 WebSocketConnection(responder, loop: loop, client: client), name: "ws")
         } catch {
+            if responder.isOpen { end(responder) }
             return context.close(promise: nil)
         }
         for name in ["order", "decoder", "encoder", "http1"] {

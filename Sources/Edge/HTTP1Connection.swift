@@ -76,6 +76,8 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         hasRead = true
         guard !isEnding else { return }
+        // The client must wait for the answer to its handshake (RFC 6455 §4.1).
+        if isSwitching { return context.close(promise: nil) }
         switch unwrapInboundIn(data) {
         case .head(let head): startRequest(head)
         case .body(let buffer): append(buffer)
@@ -94,9 +96,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         }
     }
 
-    func noteRefused(_ share: UInt64, bodyBytes: Int) {
-        loop.noteRefused(share, bodyBytes: bodyBytes)
-    }
+    func noteRefused(_ share: UInt64, bodyBytes: Int) { loop.noteRefused(share, bodyBytes: bodyBytes) }
 
     func request(of responder: Responder) -> HTTPRequest? { waiting }
 
@@ -120,6 +120,8 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
     }
 
     private func startRequest(_ head: HTTPRequestHead) {
+        checkMayBegin()
+        if let former = current { end(former) }
         let responder = Responder(transport: self, streamID: 0)
         responder.began = loop.second
         current = responder
@@ -132,7 +134,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         isAdmitted = false
         do {
             let checked = try HTTP1Head(head, loop.configuration)
-            if checked.isUpgrade, WebSocketUpgrade.isWanted(head) { socketHead = head }
+            if checked.isUpgrade, isHandshake(head) { socketHead = head }
             startRequest(checked, keepAlive: head.isKeepAlive)
         } catch {
             refuse(HTTPResponse(status: error.status))
@@ -225,7 +227,9 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // The discarded bytes may be malformed.
         if isEnding { return }
-        guard let failure = error as? HTTPParserError else { return context.close(promise: nil) }
+        guard !isSwitching, let failure = error as? HTTPParserError else {
+            return context.close(promise: nil)
+        }
         let status = failure == .headerOverflow ? 431 : 400
         if let responder = current {
             guard responder.state == .waiting else { return context.close(promise: nil) }
@@ -248,7 +252,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         }
     }
 
-    private func end(_ responder: Responder) {
+    func end(_ responder: Responder) {
         current = nil
         let mustTell = responder.state != .answered
         responder.close()

@@ -30,6 +30,7 @@ def chunked(body, **options):
 
 
 SECOND = get()
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SMUGGLED = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 REFUSED = "400 closed"
 TABLE = [
@@ -126,6 +127,31 @@ TABLE = [
     ("Upgrade: h2c, then another", get("connection: upgrade", "upgrade: h2c") + SECOND, "200 closed"),
     ("Upgrade: websocket, then anything", get("connection: upgrade", "upgrade: websocket") + bytes(1 << 20),
      "200 closed"),
+    ("Upgrade without Connection, then another", get("upgrade: websocket") + SECOND, "200 closed"),
+    ("Upgrade: websocket, a tab behind the word, then others",
+     get("connection: upgrade\t", "upgrade: websocket") + SECOND * 50, "200 closed"),
+    ("Upgrade: websocket, a tab inside the list, then others",
+     get("connection: upgrade\t, x", "upgrade: websocket") + SECOND * 50, "200 closed"),
+    ("Upgrade: h2c with its settings, then HTTP/2",
+     get("connection: upgrade, http2-settings", "upgrade: h2c", "http2-settings: AAMAAABkAAQAAP__")
+     + PREFACE + bytes(100), "200 closed"),
+    ("Upgrade with a body, then another",
+     post("connection: upgrade", "upgrade: h2c", "content-length: 2", body=b"{}", path=REGISTRATIONS)
+     + SECOND, "200 closed"),
+    ("Upgrade and Expect, then another",
+     post("connection: upgrade", "upgrade: h2c", "expect: 100-continue", "content-length: 2", body=b"{}",
+          path=REGISTRATIONS) + SECOND, "100 200 closed"),
+    ("the preface of HTTP/2 behind a request", SECOND + PREFACE, "200 400 closed"),
+    ("the preface of HTTP/2 behind an empty line", CRLF + PREFACE, REFUSED),
+    ("Connection: close and a tab", get("connection: close\t") + SECOND, "200 closed|200 200 open"),
+    ("CL and a tab", post("content-length: 2\t", body=b"{}", path=REGISTRATIONS) + SECOND, REFUSED),
+    ("CL and a blank", post("content-length: 2 ", body=b"{}", path=REGISTRATIONS) + SECOND,
+     "200 200 open|413 closed"),
+    ("TE: chunked and a tab", post("transfer-encoding: chunked\t", body=b"2\r\n{}\r\n0\r\n\r\n",
+                                    path=REGISTRATIONS) + SECOND,
+     "200 200 open|400 closed|501 closed"),
+    ("Expect and a tab", post("expect: 100-continue\t", "content-length: 2", body=b"{}",
+                              path=REGISTRATIONS) + SECOND, "200 200 open|100 200 200 open"),
     ("HEAD, then another", get(method="HEAD") + SECOND, "200 200 open"),
     ("GET with a body, then another", get("content-length: 3") + b"abc" + SECOND, "200 200 open"),
     ("lower-case method", get(method="get"), "400 closed|501 closed"),
@@ -172,7 +198,7 @@ def observe(port, tls, piece, wanted):
 
 
 def words(came, closed):
-    statuses = re.findall(rb"^HTTP/1\.1 (\d\d\d)", came, re.MULTILINE)
+    statuses = re.findall(rb"HTTP/1\.1 (\d\d\d) ", came)
     return " ".join([status.decode() for status in statuses] + ["closed" if closed else "open"])
 
 

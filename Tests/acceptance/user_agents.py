@@ -240,6 +240,31 @@ def code_of(agent):
         return closed.rcvd.code
 
 
+def pipelined(server, project, agent):
+    """A client that sends more requests behind its handshake, before it has the answer."""
+    made = server.call("POST", f"/v1/projects/{project.name}/registrations", {}, project.backend)
+    device = json.loads(made[1])
+    host = f"host: {server.host}:{server.port}\r\n"
+    key = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n"
+    listen = (f"GET /v1/projects/{project.name}/registrations/{device['token']}:listen"
+              f"?credential={device['credential']} HTTP/1.1\r\n{host}\r\n")
+    agents, before = server.metrics()["tidecast_user_agents"], server.metrics()["tidecast_streams"]
+    for word, status in (("upgrade", b"101"), ("upgrade\t", b"426"), ("upgrade\t, x", b"426")):
+        shake = (f"GET /push/{project.name} HTTP/1.1\r\n{host}upgrade: websocket\r\n"
+                 f"connection: {word}\r\n{key}\r\n")
+        for behind in (shake * 50, listen * 50):
+            for _ in range(5):
+                with socket.create_connection((server.host, server.port), timeout=20) as plain:
+                    plain.sendall((shake + behind + f"GET /healthz HTTP/1.1\r\n{host}\r\n").encode())
+                    answer = plain.recv(65536)
+                    assert answer.startswith(b"HTTP/1.1 " + status), (word, answer[:60])
+    wait(lambda: server.metrics()["tidecast_user_agents"] == agents, "the sessions to end")
+    wait(lambda: server.metrics()["tidecast_streams"] == before, "the streams to end")
+    check(True, "requests behind a handshake leave neither sessions nor streams")
+    agent.say()
+    check(agent.hear() == {}, "and others are connected as before")
+
+
 def unused(server, project, agent):
     """A user agent that asks for no channel leaves no device behind."""
     def devices():
@@ -302,6 +327,7 @@ def main():
         away(server, project, agent)
         killed(server, project, agent)
         unused(server, project, agent)
+        pipelined(server, project, agent)
         slow(server, agent)
         closes(server, agent)
         stops(server, project, agent)
