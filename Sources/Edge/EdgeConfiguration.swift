@@ -7,6 +7,9 @@ public struct EdgeConfiguration: Sendable {
     /// Bytes of one request's header block: names, values, and 32 for each field (RFC 9113 §10.5.1).
     public var headerBytesMax = 16 << 10
     public var headerFieldsMax = 100
+    /// Bytes of a header block that cost a turn nothing beside the request. The bytes past them count as a
+    /// body's bytes do.
+    static let usualFieldBytes = 4 << 10
     /// Bytes of a body that any request may have. The edge asks the handler only about longer bodies.
     public var smallBodyBytes = 4 << 10
     /// Bytes of unfinished requests on one connection, and on all together: of bodies, and of the fields of

@@ -11,9 +11,12 @@ extension HTTP1Connection {
         return nil
     }
 
-    func checkMayBegin() {
+    /// Runs when a request begins. A release build, which does not check the laws, ends a responder that is
+    /// still open.
+    func endFormer() {
         #if DEBUG
             LawWatch.demand(brokenInvariant)
         #endif
+        if let current { end(current) }
     }
 }

@@ -34,6 +34,8 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
     private var isAdmitted = false
     /// Bytes of the fields that count as a body's bytes do, because the request waits for its body.
     private var fieldBytes = 0
+    /// Bytes of the header block that count as a body's bytes do, because they cost work.
+    private var headBytes = 0
     private var bodies: ByteBudget
     private var pending: PendingBytes
     private var streams: KeptBytes
@@ -90,7 +92,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
             // NIO's pipelining handler passes one request at a time, so there is nothing to pause.
             isHandling = true
             _ = loop.received(
-                responder, bodyBytes: request.body.count, unpacking: loop.unpacking(of: request))
+                responder, bodyBytes: request.body.count + headBytes, unpacking: loop.unpacking(of: request))
             isHandling = false
             writeHeld()
         }
@@ -120,8 +122,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
     }
 
     private func startRequest(_ head: HTTPRequestHead) {
-        checkMayBegin()
-        if let former = current { end(former) }
+        endFormer()
         let responder = Responder(transport: self, streamID: 0)
         responder.began = loop.second
         current = responder
@@ -143,6 +144,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
 
     private func startRequest(_ head: HTTP1Head, keepAlive: Bool) {
         let request = head.request
+        headBytes = max(0, head.bytes + request.target.count - EdgeConfiguration.usualFieldBytes)
         request.isSecure = isSecure
         request.client = client
         // Behind a request for another protocol the parser reads no further request, so the connection ends

@@ -163,10 +163,8 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         request.isSecure = isSecure
         request.client = client
         // An indexed field costs its sender a byte, so long header blocks count as bodies do.
-        return request.body.count + max(0, request.head.bytes - HTTP2Connection.usualFieldBytes)
+        return request.body.count + max(0, request.head.bytes - EdgeConfiguration.usualFieldBytes)
     }
-
-    private static let usualFieldBytes = 4 << 10
 
     func noteRefused(_ share: UInt64, bodyBytes: Int) {
         loop.noteRefused(share, bodyBytes: bodyBytes)

@@ -23,14 +23,19 @@ public struct WebFile: Sendable {
             ] + others
     }
 
+    /// The tags of `If-None-Match` that count. A browser sends the tag of its one copy.
+    static let tagsMax = 64
+
     /// 200 with the bytes; 304 where `noneMatch`, the value of `If-None-Match`, has the file's tag. The
     /// comparison is weak (RFC 9110, 13.1.2).
     public func answer(noneMatch: String?) -> HTTPResponse {
-        let known = (noneMatch ?? "").split(separator: ",").map { text in
-            let tag = text.split { $0 == " " || $0 == "\t" }.first ?? ""
-            return tag.hasPrefix("W/") ? tag.dropFirst(2) : tag
+        let known = (noneMatch ?? "").utf8.split(separator: UInt8(ascii: ","), maxSplits: WebFile.tagsMax)
+        let isCurrent = known.prefix(WebFile.tagsMax).contains { text in
+            let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 }
+            let word = text.drop(while: isBlank).prefix { !isBlank($0) }
+            let known = word.starts(with: "W/".utf8) ? word.dropFirst(2) : word
+            return known.elementsEqual(tag.utf8) || known.elementsEqual("*".utf8)
         }
-        let isCurrent = known.contains { $0 == tag || $0 == "*" }
         return HTTPResponse(status: isCurrent ? 304 : 200, fields: fields, body: isCurrent ? [] : body)
     }
 }

@@ -104,6 +104,30 @@ struct FairnessTests {
         #expect(server.asked.count < 220)
     }
 
+    @Test("counts a long header block and a long query as a body, over both protocols")
+    func longHeads() throws {
+        let server = try RawServer { _, responder in
+            responder.respond(HTTPResponse(status: 200, body: Array("<\(responder.bodyBytes)>".utf8)))
+        }
+        defer { server.end() }
+        func counted(_ request: [UInt8]) throws -> Int? {
+            let client = try RawClient(port: server.port)
+            client.send(request)
+            #expect(client.read { $0.text.contains(#/<\d+>/#) })
+            return client.text.firstMatch(of: #/<(\d+)>/#).flatMap { Int($0.1) }
+        }
+        func lines(_ target: String, _ field: String) -> [UInt8] {
+            Array("GET \(target) HTTP/1.1\r\nhost: x\r\nx: \(field)\r\n\r\n".utf8)
+        }
+        let long = String(repeating: "a&", count: 5000)
+        #expect(try counted(lines("/", "y")) == 0)
+        #expect(try counted(lines("/?\(long)", "y")) == 2 + 10_000 + 37 + 34 - 4096)
+        #expect(try counted(lines("/", long)) == 1 + 10_000 + 37 + 33 - 4096)
+        let extra = (0..<40).map { ("x\($0 % 10)", String(repeating: "y", count: 120)) }
+        let frames = Frames.preface + Frames.headers(1, "GET", "/", isEnd: true, extra)
+        #expect(try #require(try counted(frames)) > 2000)
+    }
+
     @Test("does not read on from who has too much waiting, and answers all in the end")
     func paused() throws {
         let server = try RawServer(

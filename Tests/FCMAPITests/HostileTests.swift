@@ -62,6 +62,31 @@ struct HostileTests {
                 == "INVALID_ARGUMENT", "the bound of the whole event")
     }
 
+    @Test("a query of more than 256 parameters is refused, however short they are")
+    func manyParameters() throws {
+        let path = "/v1/projects/shop/topics"
+        func status(_ query: String) -> Int? {
+            harness.route(.get, "\(path)?\(query)", bearer: nil).response?.status
+        }
+        for pair in ["a", "", "a=b", "%61=b"] {
+            let pairs = Array(repeating: pair, count: 255).joined(separator: "&")
+            #expect(status("\(pairs)&pageSize=x") == 401)
+            #expect(status("\(pairs)&\(pair)&pageSize=x") == 400)
+        }
+        #expect(status(String(repeating: "a&", count: 7000)) == 400)
+    }
+
+    @Test("a parameter of a query is found under each of its names, also encoded, and the last one counts")
+    func parameters() {
+        func value(_ query: String) -> String? {
+            Target(Array("/a?\(query)".utf8)).parameter("page_size", "pageSize")
+        }
+        #expect(value("pageSize=1&page_size=2") == "2" && value("page%53ize=3&b") == "3")
+        #expect(value("pageSize") == "" && value("pageSize=") == "" && value("&&pageSize=a=b&") == "a=b")
+        #expect(value("page+size=%31+2%") == nil && value("page_size=%31+2%") == "1 2%")
+        #expect(value("") == nil && value("PageSize=1") == nil && value("pageSize%=1") == nil)
+    }
+
     @Test("a name repeated any number of times has its last value, in maps and in free JSON")
     func repeats() {
         let pairs = (0..<100).map { "\"k\($0 % 20)\":\"v\($0)\"" }.joined(separator: ",")

@@ -48,6 +48,12 @@ struct WebFileTests {
             #expect(current.status == 304 && current.body.isEmpty && field("etag", current) == tag)
             #expect(!current.hasLength)
         }
+        let many = Array(repeating: "\"other\"", count: 64)
+        let last = many.dropLast() + [tag]
+        let within = [("if-none-match", last.joined(separator: ", "))]
+        #expect(try answer(harness, path, headers: within).status == 304)
+        let past = [("if-none-match", (many + [tag]).joined(separator: ","))]
+        #expect(try answer(harness, path, headers: past).status == 200)
         for other in ["", "\"other\"", String(tag.dropLast()), ",,", "W/", "\(tag)x"] {
             #expect(try answer(harness, path, headers: [("if-none-match", other)]).status == 200, "\(other)")
         }

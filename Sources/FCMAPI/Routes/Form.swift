@@ -20,8 +20,7 @@ struct Form {
             guard count <= Form.fieldsMax else { return nil }
             if pair.isEmpty { continue }
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
-            let key = Target.decode(pair[..<equals], plus: true, lenient: true) ?? []
-            guard let name = wanted.first(where: { Form.equal(key, $0) }) else { continue }
+            guard let name = Target.name(pair[..<equals], among: wanted) else { continue }
             values.append((name, pair[equals...].dropFirst()))
         }
     }
@@ -30,9 +29,5 @@ struct Form {
         values.last { $0.name.description == name }.map {
             String(decoding: Target.decode($0.value, plus: true, lenient: true) ?? [], as: UTF8.self)
         }
-    }
-
-    private static func equal(_ key: [UInt8], _ name: StaticString) -> Bool {
-        key.withUnsafeBufferPointer { Schema.equal($0, name) }
     }
 }

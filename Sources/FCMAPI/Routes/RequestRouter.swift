@@ -24,6 +24,9 @@ struct RequestRouter {
     }
 
     mutating func route() throws(APIError) -> APIAction {
+        if target.hasTooManyParameters {
+            throw .invalid("query", "The query may have at most \(Target.parametersMax) parameters.")
+        }
         if target.matches(0, "v1"), target.matches(1, "projects"), target.count >= 4 {
             return try projects()
         }

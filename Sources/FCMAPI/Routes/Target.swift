@@ -77,28 +77,46 @@ struct Target {
         return Target(plain)
     }
 
+    /// The most parameters of a query. SDKs send about three.
+    static let parametersMax = Form.fieldsMax
+
+    /// Whether the query has more than `parametersMax` parameters. Each look for one reads them all.
+    var hasTooManyParameters: Bool {
+        guard query.count > Target.parametersMax else { return false }
+        return query.lazy.filter { $0 == UInt8(ascii: "&") }.count >= Target.parametersMax
+    }
+
     /// The last value of a query parameter under any of these names, decoded.
     func parameter(_ names: StaticString...) -> String? {
-        var found: String?
-        for pair in query.split(separator: UInt8(ascii: "&")) {
+        var found: ArraySlice<UInt8>?
+        var rest = query
+        while !rest.isEmpty {
+            let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
+            let pair = rest[..<end]
+            rest = rest[end...].dropFirst()
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
-            let key = Target.decode(pair[..<equals], plus: true, lenient: true) ?? []
-            guard
-                names.contains(where: { name in
-                    key.elementsEqual(
-                        UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
-                })
-            else { continue }
-            let value = equals < pair.endIndex ? pair[(equals + 1)...] : []
-            found = String(decoding: Target.decode(value, plus: true, lenient: true) ?? [], as: UTF8.self)
+            if Target.name(pair[..<equals], among: names) != nil { found = pair[equals...].dropFirst() }
         }
-        return found
+        return found.map {
+            String(decoding: Target.decode($0, plus: true, lenient: true) ?? [], as: UTF8.self)
+        }
+    }
+
+    /// The name that the text encodes; `nil` where it is none of `names`. Nearly all names come as they are,
+    /// and then this function allocates nothing.
+    static func name(_ text: ArraySlice<UInt8>, among names: [StaticString]) -> StaticString? {
+        let name = text.withUnsafeBufferPointer { bytes in names.first { Schema.equal(bytes, $0) } }
+        guard name == nil, isEncoded(text, plus: true) else { return name }
+        let decoded = decode(text, plus: true, lenient: true) ?? []
+        return decoded.withUnsafeBufferPointer { bytes in names.first { Schema.equal(bytes, $0) } }
+    }
+
+    private static func isEncoded(_ text: ArraySlice<UInt8>, plus: Bool) -> Bool {
+        text.contains { $0 == UInt8(ascii: "%") || (plus && $0 == UInt8(ascii: "+")) }
     }
 
     static func decode(_ text: ArraySlice<UInt8>, plus: Bool, lenient: Bool) -> [UInt8]? {
-        guard text.contains(where: { $0 == UInt8(ascii: "%") || (plus && $0 == UInt8(ascii: "+")) }) else {
-            return Array(text)
-        }
+        guard isEncoded(text, plus: plus) else { return Array(text) }
         var out: [UInt8] = []
         var index = text.startIndex
         while index < text.endIndex {
