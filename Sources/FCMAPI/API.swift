@@ -181,6 +181,7 @@ public final class API {
     private var deciphered: [Result<Registration, RegistrationError>] = []
     let parser = JSONParser()
     let senderTokens = SenderTokens()
+    let busyDevices = BusyDevices()
     #if DEBUG
         var failpoint = AnswerFailpoint()
     #endif

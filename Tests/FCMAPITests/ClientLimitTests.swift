@@ -2,6 +2,7 @@ import Foundation
 import HTTPMessages
 import Model
 import Quotas
+import RegistrationIDs
 import Testing
 
 @testable import FCMAPI
@@ -41,12 +42,34 @@ struct ClientLimitTests {
             [("x-goog-api-key", "tck_app")] + more)
     }
 
-    @Test("are so many messages to subscriptions that are not there, which take no token of a project")
-    func refusedPosts() {
+    /// The path of a subscription of a device; the harness's project becomes a push service.
+    private func subscription(_ harness: APIHarness) -> String {
+        harness.api.directory.pushServices[harness.project.number] = PushServiceProject(
+            .init(origin: "https://push.example.com"))
+        let device = Registration(
+            project: harness.project.number, partition: PartitionID(3), index: DeviceIndex(9), nonce: 77,
+            key: 1)
+        let address = ChannelAddress(
+            device: device, channel: ChannelID(high: 1, low: 2), senderKeyHash: nil)
+        return "/push/v1/" + String(decoding: harness.keys.seal(address), as: UTF8.self)
+    }
+
+    @Test("are so many messages of a sender, whatever becomes of them")
+    func posts() throws {
         let harness = harness { $0.callsPerMinute = 3 }
-        let statuses = (0..<4).map { _ in ask(harness, "/push/v1/AAAA", from: "192.0.2.1")?.status }
-        #expect(statuses == [404, 404, 404, 429])
-        #expect(ask(harness, "/push/v1/AAAA", from: "192.0.2.2")?.status == 404)
+        let path = subscription(harness)
+        func post(_ path: String, from client: String) -> Int? {
+            ask(harness, path, "", from: client, [("ttl", "60")])?.status
+        }
+        // Whether the message is taken is not known yet: the answer comes later.
+        #expect((0..<4).map { _ in post(path, from: "192.0.2.1") } == [nil, nil, nil, 429])
+        #expect((0..<4).map { _ in post("/push/v1/AAAA", from: "192.0.2.2") } == [404, 404, 404, 429])
+        harness.api.refusalOfSend = { _ in .init(kind: .sends, limit: 1, retryDelay: .seconds(7)) }
+        #expect((0..<4).map { _ in post(path, from: "192.0.2.3") } == [429, 429, 429, 429])
+        let refused = ask(harness, path, "", from: "192.0.2.3", [("ttl", "60")])
+        let text = String(decoding: try #require(refused).body, as: UTF8.self)
+        #expect(text.contains("address"), "\(text)")
+        #expect(harness.api.settings.clients.callsRefused == 4)
     }
 
     @Test("are so many registrations with the app's key; then 429 says which limit it was")

@@ -1,6 +1,7 @@
 import HTTPMessages
 import Model
 import PushMessages
+import Quotas
 import RegistrationIDs
 import Routing
 import Testing
@@ -164,6 +165,52 @@ import Testing
         let answer = post(path(key)).response
         #expect(answer?.status == 429)
         #expect(answer?.fields.contains { $0.name == "retry-after" && $0.value == "8" } ?? false)
+    }
+
+    @Test("is 429 at once while its device is past its own limit, and takes no token of the project")
+    func busyDevice() throws {
+        let topics = [PushSession.topic(of: channel)]
+        let (_, form) = try #require(next(post(path()), topics: topics))
+        let refusal = QuotaRefusal(kind: .deviceMinute, limit: 240, retryDelay: .seconds(30))
+        #expect(harness.api.render(.refused(.quota(refusal)), form).status == 429)
+        harness.api.moment = harness.api.moment.advanced(by: .seconds(20))
+        let answer = post(path(key)).response
+        #expect(answer?.status == 429)
+        #expect(answer?.fields.contains { $0.name == "retry-after" && $0.value == "11" } ?? false)
+        // Another device of the project, and this one when its time has come.
+        let other = Registration(
+            project: device.project, partition: PartitionID(3), index: DeviceIndex(8), nonce: 77, key: 1)
+        #expect(post(path(nil, other)).form != nil)
+        harness.api.moment = harness.api.moment.advanced(by: .seconds(10))
+        #expect(post(path()).form != nil)
+        // The project's own quota says nothing about the device.
+        let sends = QuotaRefusal(kind: .sends, limit: 1, retryDelay: .seconds(30))
+        #expect(harness.api.render(.refused(.quota(sends)), form).status == 429)
+        #expect(post(path()).form != nil)
+    }
+
+    @Test("of devices past their limits, the gateway remembers a bounded number")
+    func busyDevices() {
+        let busy = BusyDevices()
+        var refusal = QuotaRefusal(kind: .deviceHour, limit: 5000, retryDelay: .seconds(300))
+        func device(_ index: Int) -> Registration {
+            Registration(
+                project: ProjectNumber(5), partition: PartitionID(3), index: DeviceIndex(UInt32(index)),
+                nonce: 77, key: 1)
+        }
+        var now = MonotonicTime(nanoseconds: 1)
+        for index in 0..<(3 * BusyDevices.countMax) {
+            busy.note(device(index), refusal, now: now)
+            #expect(busy.count <= BusyDevices.countMax)
+            #expect(busy.refusal(of: device(index), now: now) == refusal)
+        }
+        now = now.advanced(by: .seconds(59))
+        refusal.retryDelay = .seconds(241)
+        #expect(busy.refusal(of: device(3 * BusyDevices.countMax - 1), now: now) == refusal)
+        now = now.advanced(by: .seconds(1))
+        #expect(busy.refusal(of: device(3 * BusyDevices.countMax - 1), now: now) == nil)
+        for index in 1...BusyDevices.countMax { busy.note(device(index), refusal, now: now) }
+        #expect(busy.refusal(of: device(BusyDevices.countMax), now: now) == refusal)
     }
 
     @Test("has an address that tells UnifiedPush senders of itself, and that pages of any origin may call")

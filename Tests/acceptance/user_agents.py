@@ -1,9 +1,13 @@
 """A project as a push service for user agents and UnifiedPush senders: see user_agents.sh."""
+import collections
+import http.client
 import json
 import os
 import signal
 import socket
+import subprocess
 import time
+import urllib.parse
 
 import requests
 from cryptography.hazmat.primitives import serialization
@@ -14,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from system.checks import check, wait
 from system.node import making, start
 from system.ports import free_port
-from system.process import Server, make_certificates, tls_words
+from system.process import UNPRIVILEGED, Server, make_certificates, tls_words
 from system.shop import Project
 from system.useragent import UserAgent, text_of
 
@@ -295,6 +299,46 @@ def stops(server, project, agent):
           "with the project its subscriptions end")
 
 
+def floods(made):
+    """One sender floods a user agent of its own. Its address is bounded, and addresses together do not use up
+    the project's sends: a device's limit is the device's alone."""
+    folder = os.path.join(made.folder, "flood")
+    subprocess.run([UNPRIVILEGED, "mkdir", "-m", "755", folder], check=True)
+    server = Server(folder, "--address-calls-per-minute", "400", name="flood")
+    made.nodes.append(server)
+    start([server])
+    project = Project(server, "push")
+    server.command("project", "quota", project.name, "--sends-per-minute", "1000")
+    url = project.set_push("serve", "--origin", f"http://{server.host}:{server.port}")["userAgents"]
+    own, other = UserAgent(url), UserAgent(url)
+    own.connect()
+    other.connect()
+    target, channel = own.subscribe(), other.subscribe()
+    statuses = collections.Counter()
+    for source in range(2, 7):
+        came = flood(server, target, f"127.0.0.{source}", 450)
+        statuses += came
+    check(statuses[201] <= 300 and set(statuses) == {201, 429}, f"a flooded device has its limit: {statuses}")
+    refused = server.metrics()['tidecast_refused_by_address_total{what="calls"}']
+    # Of 250 that are past the bound; the bound grows again while the flood lasts.
+    check(150 <= refused <= 250, f"each address has its bound: {refused:.0f} refused")
+    came = flood(server, channel, "127.0.0.9", 100)
+    check(came == {201: 100}, f"and another user agent gets its messages: {came}")
+
+
+def flood(server, channel, source, messages):
+    """Posts over one connection from a source address. Returns how many answers had which status."""
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=30, source_address=(source, 0))
+    came = collections.Counter()
+    for _ in range(messages):
+        connection.request("POST", urllib.parse.urlsplit(channel.endpoint).path, headers={"ttl": "0"})
+        answer = connection.getresponse()
+        answer.read()
+        came[answer.status] += 1
+    connection.close()
+    return came
+
+
 def over_tls(made):
     """The same over TLS, as user agents connect."""
     folder = os.path.join(made.folder, "tls")
@@ -332,6 +376,7 @@ def main():
         closes(server, agent)
         stops(server, project, agent)
         over_tls(made)
+        floods(made)
         server.end()
 
 

@@ -139,20 +139,9 @@ public final class ClientLimits: Sendable {
         }
     }
 
-    /// Counts another request of a device, or says which limit it would pass.
+    /// Counts another request of a device, or a sender's message, or says which limit it would pass.
     func call(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
-        askCalls(client) { $0.take($1, now: now) }
-    }
-
-    /// Says which limit this address has passed with calls; `nil` where it may make another.
-    func mayCall(_ client: ClientAddress?, now: MonotonicTime) -> QuotaRefusal? {
-        askCalls(client) { $0.look($1, now: now) }
-    }
-
-    private func askCalls(
-        _ client: ClientAddress?, _ ask: (inout AddressLimiter, UInt64) -> QuotaRefusal?
-    ) -> QuotaRefusal? {
-        var refusal = calls.ask(client, ask)
+        var refusal = calls.ask(client) { $0.take($1, now: now) }
         refusal?.kind = .addressCallsMinute
         return refusal
     }

@@ -218,7 +218,7 @@ struct QuotaTexts {
         case .addressCallsMinute:
             self.init(
                 "device_calls", "DeviceCallsPerMinutePerAddress", unit: "1/min/{address}",
-                what: "calls of devices from one address")
+                what: "calls of devices and senders from one address")
         case .devices:
             self.init("devices", "DevicesPerProject", unit: "1/{project}", what: "the project's devices")
         }

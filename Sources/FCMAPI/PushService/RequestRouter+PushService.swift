@@ -13,12 +13,8 @@ final class PushPost: Sendable {
     let channel: ChannelID
     let message: Envelope
     let origin: String
-    let client: ClientAddress?
 
-    init(
-        device: Registration, channel: ChannelID, message: Envelope, origin: String, client: ClientAddress?
-    ) {
-        self.client = client
+    init(device: Registration, channel: ChannelID, message: Envelope, origin: String) {
         self.device = device
         self.channel = channel
         self.message = message
@@ -125,18 +121,18 @@ extension RequestRouter {
 
     private func post(to address: ArraySlice<UInt8>) -> APIAction {
         let client = api.settings.clients.client(of: request)
-        // A message that is refused takes no token of the project, so it counts for the sender's address.
-        if let refusal = api.settings.clients.mayCall(client, now: api.moment) {
+        // Anybody can make devices and send to them, so each message counts for the sender's address. A
+        // message that is taken counts too, because it takes a token of the project.
+        if let refusal = api.settings.clients.call(client, now: api.moment) {
             return .respond(PushPostAnswer.refusal(.quota(refusal)))
         }
         do {
-            let post = try read(address, from: client)
+            let post = try read(address)
             // The channel must still be one of the device's.
             return .operation(
                 .subscriptions(of: post.device, by: .backend),
                 ResponseForm(kind: .pushPost(post), project: Project(id: "", number: post.device.project)))
         } catch {
-            if error.response.status < 429 { _ = api.settings.clients.call(client, now: api.moment) }
             return .respond(error.response)
         }
     }
@@ -147,9 +143,7 @@ extension RequestRouter {
         init(_ status: Int, _ reason: String) { response = PushPostAnswer.refusal(status, reason) }
     }
 
-    private func read(
-        _ text: ArraySlice<UInt8>, from client: ClientAddress?
-    ) throws(PostRefusal) -> PushPost {
+    private func read(_ text: ArraySlice<UInt8>) throws(PostRefusal) -> PushPost {
         let address: ChannelAddress
         switch api.keys.openAddress(text) {
         case .success(let read): address = read
@@ -166,7 +160,8 @@ extension RequestRouter {
         guard let service = api.directory.pushServices[number], service.isOn else {
             throw PostRefusal(PushPostAnswer.refusal(.unavailable("the push service is switched off")))
         }
-        if let refusal = api.refusalOfSend?(number) {
+        let busy = api.busyDevices.refusal(of: address.device, now: api.moment)
+        if let refusal = busy ?? api.refusalOfSend?(number) {
             throw PostRefusal(PushPostAnswer.refusal(.quota(refusal)))
         }
         try checkSender(address, origin: service.origin)
@@ -179,7 +174,7 @@ extension RequestRouter {
             device: address.device, channel: address.channel,
             message: Envelope(
                 id: id, event: PushServiceEvent.event(id, address.channel, body: request.body),
-                collapseKey: key, sent: now, ttlSeconds: seconds), origin: service.origin, client: client)
+                collapseKey: key, sent: now, ttlSeconds: seconds), origin: service.origin)
     }
 
     /// RFC 8292 §4.2: 401 without a token where the subscription demands one, 403 where the token is not its
@@ -258,17 +253,14 @@ extension API {
         return (.send(send), ResponseForm(kind: .pushed(post), project: form.project))
     }
 
-    private func gone(_ post: PushPost) -> HTTPResponse {
-        _ = settings.clients.call(post.client, now: moment)
-        return PushPostAnswer.gone
-    }
-
     func answer(_ outcome: Outcome, to post: PushPost) -> HTTPResponse {
         switch outcome {
-        case .accepted: PushPostAnswer.accepted(post)
-        case .refused(let refusal): PushPostAnswer.refusal(refusal)
+        case .accepted: return PushPostAnswer.accepted(post)
+        case .refused(let refusal):
+            if case .quota(let quota) = refusal { busyDevices.note(post.device, quota, now: moment) }
+            return PushPostAnswer.refusal(refusal)
         // The device has no such channel.
-        default: gone(post)
+        default: return PushPostAnswer.gone
         }
     }
 }

@@ -47,7 +47,7 @@ struct Server: AsyncParsableCommand {
     var addressRegistrationsPerDay: Int?
     @Option(help: "Subscription changes a minute of devices from one address, 3,000 by default; 0: no bound.")
     var addressChangesPerMinute: Int?
-    @Option(help: "Other calls a minute of devices from one address, 12,000 by default; 0: no bound.")
+    @Option(help: "Other calls a minute of clients of one address, 12,000 by default; 0: no bound.")
     var addressCallsPerMinute: Int?
     @Option(help: "Refused assertions a minute from one address, 120 by default; 0: no bound.")
     var addressBadAssertionsPerMinute: Int?
