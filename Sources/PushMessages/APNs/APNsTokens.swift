@@ -71,7 +71,7 @@ public struct APNsTokens: Sendable {
     private func age(_ issued: Int64, _ now: WallTime) -> Int64 { now.milliseconds / 1000 - issued }
 
     /// Apple says that this token is too old. True where the same message may go once more at once, with the
-    /// token of `authorization`; false where the token is young, so that a clock is wrong, or where Apple
+    /// token of `authorization`. False where the token is young, so that a clock is wrong, or where Apple
     /// allows no other token yet.
     public mutating func expired(_ text: String, now: WallTime) -> Bool {
         if isFormerUsed {
