@@ -27,7 +27,7 @@ extension Membership {
         if roster[own.session] != nil { return "the node is among the others" }
         if roster.session(named: own.name) != nil { return "another has the node's name" }
         if roster.count > options.membersMax { return "more members are remembered than may be" }
-        if facts.count > options.factsMax { return "more facts are remembered than may be" }
+        if entries.count > options.entriesMax { return "more entries are remembered than may be" }
         if relays.count > options.relaysMax { return "more probes are made for others than may be" }
         if seedQuestions.count > options.seedQuestionsMax { return "more seeds are asked than may be" }
         if let broken = replays.brokenInvariant { return broken }

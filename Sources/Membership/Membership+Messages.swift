@@ -31,9 +31,9 @@ extension Membership {
         public var packetBytesMax = Membership.packetBytesMax
         /// Bytes of one comparison over a connection.
         public var syncBytesMax = 4 << 20
-        /// At most: facts that a node remembers, probes that it makes for others at once, and questions to
+        /// At most: entries that a node remembers, probes that it makes for others at once, and questions to
         /// seeds without an answer.
-        public var factsMax = 8192
+        public var entriesMax = 8192
         public var relaysMax = 1024
         public var seedQuestionsMax = 64
         /// The highest score of a node's own slowness: the node's timeouts are `score + 1` times as long.
@@ -66,7 +66,7 @@ extension Membership {
             }
             if syncBytesMax < 8192 { return "`syncBytesMax` must be at least 8,192" }
             if doubtsMin > doubtsMax { return "`doubtsMin` must be at most `doubtsMax`" }
-            let counts = [retransmitFactor, membersMax, factsMax, relaysMax, seedQuestionsMax]
+            let counts = [retransmitFactor, membersMax, entriesMax, relaysMax, seedQuestionsMax]
             return counts.contains { $0 < 1 } ? "each factor and each count must be at least 1" : nil
         }
 
@@ -108,7 +108,7 @@ extension Membership {
         }
     }
 
-    /// A small value that all nodes should know soon. Of two facts with one key the higher version holds.
+    /// A small value that all nodes should know soon. Of two entries with one key the higher version holds.
     public struct GossipEntry: Hashable, Sendable {
         public var key: UInt32
         public var version: UInt64

@@ -17,17 +17,17 @@ extension Membership {
                 dead(session, in: incarnation, by: accuser, &turn)
             }
         case .left(let session, _): left(session, &turn)
-        case .fact(let fact):
-            guard learn(fact) else { return }
-            news.put(.fact(fact.key), Update.fact(fact).encoded)
-            turn.effects.append(.learned(fact))
+        case .entry(let entry):
+            guard learn(entry) else { return }
+            news.put(.entry(entry.key), Update.entry(entry).encoded)
+            turn.effects.append(.learned(entry))
         }
     }
 
-    mutating func learn(_ fact: GossipEntry) -> Bool {
-        if let known = facts[fact.key], known.version >= fact.version { return false }
-        guard facts[fact.key] != nil || facts.count < options.factsMax else { return false }
-        facts[fact.key] = fact
+    mutating func learn(_ entry: GossipEntry) -> Bool {
+        if let known = entries[entry.key], known.version >= entry.version { return false }
+        guard entries[entry.key] != nil || entries.count < options.entriesMax else { return false }
+        entries[entry.key] = entry
         return true
     }
 

@@ -38,12 +38,12 @@ extension Membership {
             seedAnswered(packet.number, turn.now)
             acknowledged(packet.number, &turn)
         case .nack: nacked(packet.number)
-        case .indirect(let target, let where_):
+        case .indirect(let target, let targetAddress):
             if target == own.session {
                 let answer = write(.ack, number: packet.number, first: [], for: packet.sender)
                 turn.effects.append(.datagram(answer, to: address))
             } else {
-                relay(packet, to: target, at: where_, from: address, &turn)
+                relay(packet, to: target, at: targetAddress, from: address, &turn)
             }
         case .sync, .syncAnswer: turn.effects.append(.malformed("a comparison in a datagram"))
         }
@@ -154,8 +154,7 @@ extension Membership {
             length += options.syncInterval
             size *= 2
         }
-        nextSync = turn.now.advanced(
-            by: length * 3 / 4 + TimeSpan.random(in: .zero...length / 2, using: &random))
+        nextSync = turn.now.advanced(by: jittered(length))
         // The node never forgets a dead member that is in the engine's table: the member may come back.
         for member in roster.all
         where member.state == .left || (member.state == .dead && !tabled.contains(member.session)) {
@@ -165,6 +164,11 @@ extension Membership {
             lastSync = turn.now
             turn.effects.append(.stream(everything(.sync), to: other.session))
         }
+    }
+
+    /// From three quarters of the length to five quarters, so that nodes that began together drift apart.
+    private mutating func jittered(_ length: TimeSpan) -> TimeSpan {
+        length * 3 / 4 + TimeSpan.random(in: .zero...length / 2, using: &random)
     }
 
     private func everything(_ kind: Packet.Kind) -> [UInt8] {
@@ -183,9 +187,9 @@ extension Membership {
             case .left: out.raw(Update.left(member.session, member.incarnation).encoded)
             }
         }
-        for key in facts.keys.sorted() {
-            guard let fact = facts[key], out.bytes.count < options.syncBytesMax - 64 else { break }
-            out.raw(Update.fact(fact).encoded)
+        for key in entries.keys.sorted() {
+            guard let entry = entries[key], out.bytes.count < options.syncBytesMax - 64 else { break }
+            out.raw(Update.entry(entry).encoded)
         }
         return out.bytes
     }
@@ -197,8 +201,7 @@ extension Membership {
     /// Pings a dead member, or a seed where no member is known to be alive, drawn at random.
     mutating func heal(_ turn: inout Turn) {
         let (now, length) = (turn.now, options.healingInterval)
-        nextHealing = now.advanced(
-            by: length * 3 / 4 + TimeSpan.random(in: .zero...length / 2, using: &random))
+        nextHealing = now.advanced(by: jittered(length))
         var lost = roster.dead.map { ($0.session, $0.address) }
         let isOld = { (time: MonotonicTime) in now.since(time) > length * 60 }
         lost += seeds.filter { seed in

@@ -33,7 +33,7 @@ public struct Membership: Sendable {
     var suspicions: [SessionID: Suspicion] = [:]
     var linkDoubts: LinkDoubts
     var news = News()
-    var facts: [UInt32: GossipEntry] = [:]
+    var entries: [UInt32: GossipEntry] = [:]
     var seeds: [String] = []
     /// Questions to seeds without an answer so far, by number, and when each seed answered last. A node's own
     /// address may differ from its address as a seed, so the roster alone cannot tell.
@@ -91,7 +91,7 @@ public struct Membership: Sendable {
     public var ownSession: SessionID { own.session }
     /// Rises with each contradiction and with each new description of this node.
     public var incarnation: UInt32 { own.incarnation }
-    public func fact(_ key: UInt32) -> GossipEntry? { facts[key] }
+    public func entry(_ key: UInt32) -> GossipEntry? { entries[key] }
     public func member(_ session: SessionID) -> Member? { roster[session] }
 
     /// How slow this node seems to be: 0 for not at all. Its timeouts are `localHealth + 1` times as long.
@@ -115,8 +115,8 @@ public struct Membership: Sendable {
         case .linkReset(let session): linkReset(session, &turn)
         case .seeds(let addresses): seeds = addresses.filter { $0 != own.address }
         case .table(let rows): merge(rows, &turn)
-        case .publish(let fact):
-            if learn(fact) { news.put(.fact(fact.key), Update.fact(fact).encoded) }
+        case .publish(let entry):
+            if learn(entry) { news.put(.entry(entry.key), Update.entry(entry).encoded) }
         case .describe(let info):
             guard info != own.info else { return }
             own.info = info

@@ -9,7 +9,7 @@ struct News: Sendable {
         case member(SessionID)
         /// One accuser's suspicion of a member. Each accuser counts, so none replaces another.
         case accusation(SessionID, by: SessionID)
-        case fact(UInt32)
+        case entry(UInt32)
     }
 
     private struct Piece: Sendable {

@@ -74,7 +74,7 @@ enum Update: Sendable {
     case suspect(SessionID, UInt32, by: SessionID)
     case dead(SessionID, UInt32, by: SessionID)
     case left(SessionID, UInt32)
-    case fact(Membership.GossipEntry)
+    case entry(Membership.GossipEntry)
 
     static let nameBytesMax = 255
     static let infoBytesMax = 800
@@ -100,11 +100,11 @@ enum Update: Sendable {
             kind = 4
             out.u64(session.rawValue)
             out.u32(incarnation)
-        case .fact(let fact):
+        case .entry(let entry):
             kind = 5
-            out.u32(fact.key)
-            out.u64(fact.version)
-            out.u64(fact.value)
+            out.u32(entry.key)
+            out.u64(entry.version)
+            out.u64(entry.value)
         }
         var whole = ByteWriter(capacity: out.bytes.count + 3)
         whole.u8(kind)
@@ -136,7 +136,7 @@ enum Update: Sendable {
                 ? .suspect(session, incarnation, by: accuser) : .dead(session, incarnation, by: accuser)
         case 4: update = .left(SessionID(try body.u64()), try body.u32())
         case 5:
-            update = .fact(
+            update = .entry(
                 Membership.GossipEntry(key: try body.u32(), version: try body.u64(), value: try body.u64()))
         default: return nil
         }

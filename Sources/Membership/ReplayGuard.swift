@@ -38,8 +38,8 @@ struct DatagramMark: Hashable, Sendable {
 /// Which datagrams a process has taken already: a window of numbers for each sender's session, as in IPsec
 /// (RFC 4303 §3.4.3), kept in a ring of words (RFC 6479) (rule: datagrams-are-believed-once).
 ///
-/// A session is one run of a process, and none comes back. A datagram to a former life of this process, or
-/// of a process that a later one of its name has replaced, is therefore old, whatever any clock says.
+/// A session is one run of a process, and none comes back. A datagram to a former session of this process,
+/// or of a process that a later one of its name has replaced, is therefore old, whatever any clock says.
 struct ReplayGuard: Sendable {
     enum Verdict: Hashable, Sendable {
         case taken
@@ -51,7 +51,7 @@ struct ReplayGuard: Sendable {
 
     enum Refusal: String, Hashable, Sendable {
         case repeated = "gossip that was taken before, or came too late to be told from it"
-        case misdirected = "gossip for another process, or for a former life of this one"
+        case misdirected = "gossip for another process, or for a former session of this one"
         case replaced = "gossip of a process that a later one has replaced"
         case unmarked = "gossip without a number, of nobody whom the database shows"
         case crowded = "gossip of more processes than are remembered"

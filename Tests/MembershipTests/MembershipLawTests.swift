@@ -38,9 +38,9 @@ struct MembershipLawTests {
         isSeen("the node takes itself for gone") { $0.own.state = .dead }
         isSeen("the node is among the others") { $0.own.session = SessionID(3) }
         isSeen("another has the node's name") { $0.own.name = "c" }
-        isSeen("more facts are remembered than may be") { machine in
-            for key in 0...UInt32(Membership.Options().factsMax) {
-                machine.facts[key] = .init(key: key, version: 1, value: 1)
+        isSeen("more entries are remembered than may be") { machine in
+            for key in 0...UInt32(Membership.Options().entriesMax) {
+                machine.entries[key] = .init(key: key, version: 1, value: 1)
             }
         }
         let relay = Membership.Relay(

@@ -161,8 +161,8 @@ extension Membership {
     func theLeastToldNewsGoFirst() {
         var news = News()
         for key in 0..<100 {
-            let fact = Membership.GossipEntry(key: UInt32(key), version: 1, value: 0)
-            news.put(.fact(UInt32(key)), Update.fact(fact).encoded)
+            let entry = Membership.GossipEntry(key: UInt32(key), version: 1, value: 0)
+            news.put(.entry(UInt32(key)), Update.entry(entry).encoded)
         }
         var told: [Int] = []
         for _ in 0..<5 {
@@ -201,7 +201,7 @@ extension Membership {
         state: .alive, since: now)
     private static let updates: [Update] = [
         .alive(member), .suspect(SessionID(7), 4, by: SessionID(1)), .dead(SessionID(7), 4, by: SessionID(1)),
-        .left(SessionID(7), 4), .fact(Membership.GossipEntry(key: 1, version: 2, value: 3)),
+        .left(SessionID(7), 4), .entry(Membership.GossipEntry(key: 1, version: 2, value: 3)),
     ]
     private static let kinds: [Packet.Kind] = [
         .ping(SessionID(1)), .ack, .nack, .indirect(SessionID(1), address: "a"), .sync, .syncAnswer,

@@ -33,7 +33,7 @@ private func row(_ session: UInt64, _ name: String) -> Membership.Row {
     Membership.Row(session: SessionID(session), name: name, address: name, info: [])
 }
 
-private func fact(_ key: UInt32) -> Update { .fact(Membership.GossipEntry(key: key, version: 1, value: 1)) }
+private func entry(_ key: UInt32) -> Update { .entry(Membership.GossipEntry(key: key, version: 1, value: 1)) }
 
 private func alive(_ session: UInt64, _ name: String) -> Update {
     .alive(
@@ -124,13 +124,13 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(ends == [true, false, false, true])
     }
 
-    @Test("is refused where it is for a former life of the node")
+    @Test("is refused where it is for a former session of the node")
     func misdirected() {
         var machine = node(5, "a")
         var other = Speaker(session: 2)
-        let old = other.datagram(.ping(SessionID(4)), for: 4, [fact(7)])
+        let old = other.datagram(.ping(SessionID(4)), for: 4, [entry(7)])
         #expect(machine.refusal(of: old) == Refusal.misdirected.rawValue)
-        #expect(machine.fact(7) == nil)
+        #expect(machine.entry(7) == nil)
     }
 
     /// A process answers the question for its session, and does not believe other news in the question: they
@@ -139,9 +139,9 @@ private typealias Refusal = ReplayGuard.Refusal
     func asked() throws {
         var machine = node(5, "a")
         var other = Speaker(session: 2)
-        let question = other.datagram(.ping(SessionID(0)), for: 0, [alive(2, "b"), fact(7)])
+        let question = other.datagram(.ping(SessionID(0)), for: 0, [alive(2, "b"), entry(7)])
         let effects = machine.feed(.datagram(question, from: "b"))
-        #expect(machine.fact(7) == nil && machine.members.isEmpty)
+        #expect(machine.entry(7) == nil && machine.members.isEmpty)
         let answer = try #require(
             effects.compactMap { if case .datagram(let bytes, to: "b") = $0 { bytes } else { nil } }.first)
         // The asking node learns the session from the answer, and goes on from there.
@@ -151,7 +151,7 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(machine.refusal(of: question) == Refusal.repeated.rawValue)
     }
 
-    @Test("from a former life is not heard once a later life has spoken")
+    @Test("from a former session is not heard once a later session has spoken")
     func laterLife() {
         var machine = node(1, "a")
         var former = Speaker(session: 2)
@@ -159,11 +159,11 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(machine.refusal(of: former.datagram(.ack, for: 1, number: 900, [alive(2, "b")])) == nil)
         #expect(machine.refusal(of: later.datagram(.ack, for: 1, [alive(3, "b")])) == nil)
         #expect(machine.member(SessionID(2)) == nil)
-        let held = former.datagram(.ack, for: 1, number: 901, [fact(7)])
+        let held = former.datagram(.ack, for: 1, number: 901, [entry(7)])
         #expect(machine.refusal(of: held) == Refusal.replaced.rawValue)
-        #expect(machine.fact(7) == nil)
-        #expect(machine.refusal(of: later.datagram(.ack, for: 1, [fact(7)])) == nil)
-        #expect(machine.fact(7) != nil)
+        #expect(machine.entry(7) == nil)
+        #expect(machine.refusal(of: later.datagram(.ack, for: 1, [entry(7)])) == nil)
+        #expect(machine.entry(7) != nil)
     }
 
     /// A node of a former build numbers no datagrams.
@@ -171,11 +171,11 @@ private typealias Refusal = ReplayGuard.Refusal
     func unnumbered() {
         var machine = node(1, "a")
         var out = Packet.begin(.ping(SessionID(1)), from: SessionID(2), number: 1)
-        out.raw(fact(7).encoded)
+        out.raw(entry(7).encoded)
         #expect(machine.refusal(of: out.bytes) == Refusal.unmarked.rawValue)
         _ = machine.feed(.table([row(2, "b")]))
         #expect(machine.refusal(of: out.bytes) == nil)
-        #expect(machine.fact(7) != nil)
+        #expect(machine.entry(7) != nil)
         // A sender that has used numbers is not believed without them.
         var other = Speaker(session: 2)
         #expect(machine.refusal(of: other.datagram(.ack, for: 1)) == nil)
@@ -228,9 +228,9 @@ private typealias Refusal = ReplayGuard.Refusal
         #expect(effects.contains { if case .malformed = $0 { true } else { false } })
         // The machine passes over bytes that a later build adds to a mark.
         var long = Packet.begin(.ack, from: SessionID(2), number: 1)
-        long.raw([DatagramMark.kind, 20] + good[2...] + [1, 2, 3, 4] + fact(7).encoded)
+        long.raw([DatagramMark.kind, 20] + good[2...] + [1, 2, 3, 4] + entry(7).encoded)
         #expect(machine.refusal(of: long.bytes) == nil)
-        #expect(machine.fact(7) != nil)
+        #expect(machine.entry(7) != nil)
     }
 
     /// Ten nodes, one of which dies and begins again, while the network sends old datagrams again from

@@ -17,7 +17,7 @@ import Testing
                 session: SessionID(7), name: "shard-7", address: "10.0.0.7:7946", info: [1, 2, 3],
                 incarnation: 4, state: .alive, since: MonotonicTime.zero)),
         .suspect(SessionID(7), 4, by: SessionID(1)), .dead(SessionID(7), 4, by: SessionID(1)),
-        .left(SessionID(7), 4), .fact(Membership.GossipEntry(key: 1, version: 2, value: 3)),
+        .left(SessionID(7), 4), .entry(Membership.GossipEntry(key: 1, version: 2, value: 3)),
     ]
 
     private func bytes(_ kind: Packet.Kind, _ sender: SessionID, _ number: UInt32, _ updates: [Update])

@@ -8,9 +8,9 @@ import StoryTelling
 ///
 /// `nodes 5` starts a, b, c, … which all know a. `start f`, `kill c`, `leave c`, `sleep c 3s`, `slow c 475`
 /// (milliseconds of each half second), `cut a > b` (one way), `cut a b`, `split a b | c d`, `heal`, `loss 50`
-/// (of a thousand), `doubled 50`, `delay 5ms` (at most), `tell a 7 3 9` (a fact: key, version, value), `run
+/// (of a thousand), `doubled 50`, `delay 5ms` (at most), `tell a 7 3 9` (an entry: key, version, value), `run
 /// 5s`, `seed 4`. Three lines have results: `views` (each node's view), `changes` (since the last look),
-/// `fact 7`.
+/// `entry 7`.
 struct StoryTeller {
     private var world = GossipWorld(seed: 1)
     private var began = MonotonicTime.zero
@@ -59,7 +59,7 @@ struct StoryTeller {
         case "run": world.run(for: StoryTeller.length(words[0]))
         case "views": return views()
         case "changes": return changes()
-        case "fact": return fact(UInt32(words[0]) ?? 0)
+        case "entry": return entry(UInt32(words[0]) ?? 0)
         default: return ["what is \(verb)?"]
         }
         return []
@@ -116,10 +116,10 @@ struct StoryTeller {
         return lines.sorted { $0 < $1 }.map(\.1)
     }
 
-    private func fact(_ key: UInt32) -> [String] {
+    private func entry(_ key: UInt32) -> [String] {
         var holders: [String: [String]] = [:]
         for node in living() {
-            let text = world.fact(key, at: node).map { "\($0.value) of version \($0.version)" } ?? "nothing"
+            let text = world.entry(key, at: node).map { "\($0.value) of version \($0.version)" } ?? "nothing"
             holders[text, default: []].append(world.name(node))
         }
         return holders.map { "\($0.value.joined(separator: " ")): \($0.key)" }.sorted()

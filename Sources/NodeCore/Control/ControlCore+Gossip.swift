@@ -4,7 +4,7 @@ import Ownership
 import Partitions
 import Routing
 
-/// The topics of gossip's facts, in the highest byte of their keys.
+/// The topics of gossip's entries, in the highest byte of their keys.
 enum GossipTopic: UInt32 {
     /// A partition's owner, under the partition's number: the epoch is the version, the session the value.
     case owner = 1
@@ -36,21 +36,21 @@ extension ControlCore {
         case .isolated(let isAlone):
             effects.append(.noted(.isolated(isAlone)))
             later(.isolated(isAlone))
-        case .learned(let fact): learned(fact)
+        case .learned(let entry): learned(entry)
         case .malformed(let reason): effects.append(.noted(.malformedGossip(reason)))
         case .refused(let reason): effects.append(.noted(.refusedGossip(reason)))
         case .wake(let at): effects.append(.wake(.gossip, at: at))
         }
     }
 
-    private func learned(_ fact: Membership.GossipEntry) {
-        switch GossipTopic(rawValue: fact.key >> 24) {
+    private func learned(_ entry: Membership.GossipEntry) {
+        switch GossipTopic(rawValue: entry.key >> 24) {
         case .owner:
-            let number = fact.key & 0xFF_FFFF
+            let number = entry.key & 0xFF_FFFF
             guard number < UInt32(PartitionID.countMax) else { return }
-            let route = Ownership.Route(session: SessionID(fact.value), epoch: Epoch(fact.version))
+            let route = Ownership.Route(session: SessionID(entry.value), epoch: Epoch(entry.version))
             later(.heard(PartitionID(UInt16(number)), route))
-        case .catalog: if fact.version > catalogVersion { later(.nudged) }
+        case .catalog: if entry.version > catalogVersion { later(.nudged) }
         case nil: break
         }
     }

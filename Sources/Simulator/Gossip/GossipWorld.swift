@@ -122,8 +122,10 @@ public final class GossipWorld {
     public func leave(_ node: Int) { feed(node, .leave) }
     public func sleep(_ node: Int, for length: TimeSpan) { nodes[node].asleepUntil = now + length }
     public func slow(_ node: Int, sleeping length: TimeSpan) { nodes[node].sleeps = length }
-    public func publish(_ fact: Membership.GossipEntry, at node: Int) { feed(node, .publish(fact)) }
-    public func fact(_ key: UInt32, at node: Int) -> Membership.GossipEntry? { nodes[node].machine.fact(key) }
+    public func publish(_ entry: Membership.GossipEntry, at node: Int) { feed(node, .publish(entry)) }
+    public func entry(_ key: UInt32, at node: Int) -> Membership.GossipEntry? {
+        nodes[node].machine.entry(key)
+    }
 
     public func cut(from: Int, to: Int) { cuts.insert([from, to]) }
     public func healAll() { cuts = [] }

@@ -235,7 +235,7 @@ extension SwarmDraw {
             $0.membership.deadRetention = .milliseconds($1)
         }
         bound("members-max", UInt64(plain.membersMax), from: 32) { $0.membership.membersMax = Int($1) }
-        bound("facts-max", UInt64(plain.factsMax), from: 1) { $0.membership.factsMax = Int($1) }
+        bound("entries-max", UInt64(plain.entriesMax), from: 1) { $0.membership.entriesMax = Int($1) }
         bound("relays-max", UInt64(plain.relaysMax), from: 1) { $0.membership.relaysMax = Int($1) }
         bound("seed-questions", UInt64(plain.seedQuestionsMax), from: 1) {
             $0.membership.seedQuestionsMax = Int($1)
