@@ -10,7 +10,7 @@ import Synchronization
 /// for hours. A request is sent again only where the service has surely not processed it.
 public final class APNsClient: Sendable {
     private let onAnswer: @Sendable ([APNsResponse]) -> Void
-    private let mailbox = Mailbox()
+    private let inbox = ClientInbox()
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     private let loop: NIOLoopBoundBox<ClientLoop?>
     private let isJoined = Mutex(false)
@@ -26,9 +26,9 @@ public final class APNsClient: Sendable {
         self.onAnswer = onAnswer
         let eventLoop = group.next()
         loop = NIOLoopBoundBox.makeEmptyBox(valueType: ClientLoop.self, eventLoop: eventLoop)
-        eventLoop.execute { [loop, mailbox] in
+        eventLoop.execute { [loop, inbox] in
             loop.value = ClientLoop(
-                eventLoop, settings, mailbox: mailbox, onAnswer: onAnswer, onNews: onNews)
+                eventLoop, settings, inbox: inbox, onAnswer: onAnswer, onNews: onNews)
         }
     }
 
@@ -50,8 +50,8 @@ public final class APNsClient: Sendable {
         _ = post { $0.renewals.append((pool, connection)) }
     }
 
-    private func post(_ add: (inout Mailbox.Mail) -> Void) -> Bool {
-        switch mailbox.post(add) {
+    private func post(_ add: (inout ClientInbox.Mail) -> Void) -> Bool {
+        switch inbox.post(add) {
         case .isFirst: group.next().execute { [loop] in loop.value?.schedule() }
         case .isExpected: break
         case .isRefused: return false
@@ -72,7 +72,7 @@ public final class APNsClient: Sendable {
     }
 
     private func askToStop() {
-        guard mailbox.stop() else { return }
+        guard inbox.stop() else { return }
         group.next().execute { [loop] in loop.value?.stop() }
     }
 

@@ -18,7 +18,7 @@ final class ClientLoop {
 
     let settings: APNsClientSettings
     private let eventLoop: any EventLoop
-    private let mailbox: Mailbox
+    private let inbox: ClientInbox
     private let onAnswer: ([APNsResponse]) -> Void
     private let onNews: (APNsPool, APNsNews) -> Void
     private var machine: ConnectionPools
@@ -32,12 +32,12 @@ final class ClientLoop {
     private var wake: (task: Scheduled<Void>, at: MonotonicTime)?
 
     init(
-        _ eventLoop: any EventLoop, _ settings: APNsClientSettings, mailbox: Mailbox,
+        _ eventLoop: any EventLoop, _ settings: APNsClientSettings, inbox: ClientInbox,
         onAnswer: @escaping ([APNsResponse]) -> Void, onNews: @escaping (APNsPool, APNsNews) -> Void
     ) {
         self.eventLoop = eventLoop
         self.settings = settings
-        self.mailbox = mailbox
+        self.inbox = inbox
         self.onAnswer = onAnswer
         self.onNews = onNews
         machine = ConnectionPools(settings, random: SystemRandomNumberGenerator())
@@ -72,7 +72,7 @@ final class ClientLoop {
     }
 
     private func takeMail() {
-        let mail = mailbox.drain()
+        let mail = inbox.drain()
         let now = now
         for request in mail.requests {
             lastTicket += 1

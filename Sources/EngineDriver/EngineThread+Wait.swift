@@ -1,4 +1,4 @@
-import Glibc
+import Dispatch
 import Journal
 import Synchronization
 
@@ -17,13 +17,17 @@ extension EngineThread {
 /// Hands one value from one thread to another that waits for it.
 private final class WaitBox<Value: Sendable>: Sendable {
     private let result = Mutex<Result<Value, any Error>?>(nil)
+    private let isThere = DispatchSemaphore(value: 0)
 
-    func finish(_ value: Result<Value, any Error>) { result.withLock { $0 = value } }
+    func finish(_ value: Result<Value, any Error>) {
+        result.withLock { $0 = value }
+        isThere.signal()
+    }
 
     func wait() -> Result<Value, any Error> {
         while true {
             if let value = result.withLock({ $0 }) { return value }
-            usleep(200)
+            isThere.wait()
         }
     }
 }

@@ -6,14 +6,14 @@ import Model
 ///
 /// Sendable because nothing in it changes; everything that changes lives on the stack of `run`.
 struct Worker: Sendable {
-    let mailbox: Mailbox
+    let mailbox: EngineMailbox
     let tally: Tally
     let onFatal: @Sendable (String) -> Void
     let onResolved: @Sendable (Int, [Resolved]) -> Void
 
     private struct Run {
         let engine: any Engine
-        var schedule = EngineSchedule<Mailbox.Job>()
+        var schedule = EngineSchedule<EngineMailbox.Job>()
         var owners: [PartitionID: Int] = [:]
         /// Callbacks that wait for a partition to be closed.
         var closings: [PartitionID: [@Sendable () -> Void]] = [:]
@@ -81,7 +81,7 @@ struct Worker: Sendable {
         }
     }
 
-    private func carryOut(_ step: EngineSchedule<Mailbox.Job>.Step, _ run: inout Run) {
+    private func carryOut(_ step: EngineSchedule<EngineMailbox.Job>.Step, _ run: inout Run) {
         switch step {
         case .job(let job):
             job(.success(run.engine))

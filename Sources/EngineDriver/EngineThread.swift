@@ -17,7 +17,7 @@ public final class EngineThread: Sendable {
     /// After `shutdown`, how often the thread tries to learn what became of a lost reply.
     static let doubtTriesAtEndMax: UInt64 = 8
 
-    private let mailbox = Mailbox()
+    private let mailbox = EngineMailbox()
     private let tally = Tally()
 
     /// - Parameters:
@@ -56,7 +56,7 @@ public final class EngineThread: Sendable {
         if !rows.isEmpty { post(.rows(rows, owner: owner)) }
     }
 
-    private func post(_ command: Mailbox.Command) {
+    private func post(_ command: EngineMailbox.Command) {
         mailbox.post { if !$0.isEnded { $0.commands.append(command) } }
     }
 
@@ -66,7 +66,7 @@ public final class EngineThread: Sendable {
         isLarge: Bool = false, _ body: @escaping @Sendable (any Engine) throws -> Value,
         then: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
-        let job: Mailbox.Job = { engine in
+        let job: EngineMailbox.Job = { engine in
             then(Result { try body(try engine.get()) })
         }
         let refusal: EngineError? = mailbox.post { content in

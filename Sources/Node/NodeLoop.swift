@@ -86,7 +86,7 @@ final class NodeLoop: @unchecked Sendable {
         core.updateCatalog(
             projects: Set(contents.directory.byNumber.keys),
             limits: contents.limits.mapValues { QuotaLimits(named: $0) }, births: contents.births, now: now)
-        settle()
+        carryOutEffects()
         frontend.endStreams(of: deleted, under: retired)
     }
 
@@ -122,7 +122,7 @@ final class NodeLoop: @unchecked Sendable {
         let (bodies, messages) = mailboxes[number].drain()
         for body in bodies { body(self) }
         core.turn(messages, now: now)
-        settle()
+        carryOutEffects()
         frontend.count()
         if now.monotonic.since(pushesTold) >= .seconds(1) { tellPushes() }
         if core.hasWork { scheduleTurn() }
@@ -135,7 +135,7 @@ final class NodeLoop: @unchecked Sendable {
     }
 
     /// Carries out the core's effects. Further effects that an effect causes may run before the rest.
-    private func settle() {
+    private func carryOutEffects() {
         while !core.effects.isEmpty {
             var batch: [LoopEffect] = []
             swap(&batch, &spare)
@@ -228,7 +228,7 @@ final class NodeLoop: @unchecked Sendable {
 
     func submit(_ operation: Operation, ticket: UInt64) {
         core.submit(operation, ticket: ticket, now: now)
-        settle()
+        carryOutEffects()
         scheduleTurn()
     }
 
@@ -239,20 +239,20 @@ final class NodeLoop: @unchecked Sendable {
 
     func attach(_ registration: Registration, by authority: Authority, resume: EventID?) -> UInt64 {
         let stream = core.attach(registration, by: authority, resume: resume)
-        settle()
+        carryOutEffects()
         scheduleTurn()
         return stream
     }
 
     func detach(_ stream: UInt64) {
         guard core.detach(stream) else { return }
-        settle()
+        carryOutEffects()
         scheduleTurn()
     }
 
     func drained(_ stream: UInt64) {
         guard core.drained(stream) else { return }
-        settle()
+        carryOutEffects()
         scheduleTurn()
     }
 }

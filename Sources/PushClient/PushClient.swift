@@ -10,7 +10,7 @@ import Synchronization
 /// connection to one credential, as Apple's APNs does, needs another client (`APNsClient`). The client is
 /// shared fairly between projects (`PushHTTPRequest.share`).
 public final class PushClient: Sendable {
-    private let mailbox: Mailbox
+    private let inbox: ClientInbox
     private let onAnswer: @Sendable ([PushHTTPAnswer]) -> Void
     private let thread: Mutex<pthread_t?>
 
@@ -23,13 +23,13 @@ public final class PushClient: Sendable {
             throw PushClientError(description: "libcurl cannot begin: \(PushClient.libcurl)")
         }
         let multi = try MultiHandle()
-        let mailbox = Mailbox(multi)
-        self.mailbox = mailbox
+        let inbox = ClientInbox(multi)
+        self.inbox = inbox
         self.onAnswer = onAnswer
         do throws(PushClientError) {
             thread = Mutex(
                 try PushClient.start {
-                    Worker(multi, mailbox: mailbox, settings: settings, onAnswer: onAnswer).run()
+                    Worker(multi, inbox: inbox, settings: settings, onAnswer: onAnswer).run()
                 })
         } catch {
             curl_multi_cleanup(multi.raw)
@@ -39,14 +39,14 @@ public final class PushClient: Sendable {
 
     /// Each request gets exactly one answer. After `stop`, `onAnswer` is called on the caller's thread.
     public func submit(_ requests: [PushHTTPRequest]) {
-        guard !requests.isEmpty, !mailbox.post(requests) else { return }
+        guard !requests.isEmpty, !inbox.post(requests) else { return }
         onAnswer(requests.map { $0.notTried("the client has stopped") })
     }
 
     /// Fails all requests that are not answered, closes all connections, and waits for the thread's end.
     /// `onAnswer` must never call this.
     public func stop() {
-        mailbox.stop()
+        inbox.stop()
         thread.withLock { thread in
             guard let known = thread else { return }
             thread = nil
@@ -55,7 +55,7 @@ public final class PushClient: Sendable {
     }
 
     deinit {
-        mailbox.stop()
+        inbox.stop()
         thread.withLock { thread in
             guard let known = thread else { return }
             // The last reference may go away in a closure on the client's thread, which cannot wait for

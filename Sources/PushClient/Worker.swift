@@ -18,7 +18,7 @@ final class Worker {
     /// How often, in ms, the thread looks for requests and answers that have taken too long.
     static let lookMilliseconds: UInt64 = 250
 
-    private let mailbox: Mailbox
+    private let inbox: ClientInbox
     private let settings: PushClientSettings
     private let onAnswer: ([PushHTTPAnswer]) -> Void
     private var multi: MultiHandle
@@ -32,11 +32,11 @@ final class Worker {
     private var lookedAt = Worker.time
 
     init(
-        _ multi: MultiHandle, mailbox: Mailbox, settings: PushClientSettings,
+        _ multi: MultiHandle, inbox: ClientInbox, settings: PushClientSettings,
         onAnswer: @escaping ([PushHTTPAnswer]) -> Void
     ) {
         self.multi = multi
-        self.mailbox = mailbox
+        self.inbox = inbox
         self.settings = settings
         self.onAnswer = onAnswer
         queue = OriginQueue(
@@ -48,7 +48,7 @@ final class Worker {
 
     func run() {
         while true {
-            let (requests, isStopping) = mailbox.drain()
+            let (requests, isStopping) = inbox.drain()
             if isStopping {
                 end(requests)
                 return
@@ -195,7 +195,7 @@ final class Worker {
         busyAt = nil
         guard let next = try? MultiHandle() else { return }
         prepare(next)
-        _ = mailbox.use(next)
+        _ = inbox.use(next)
         curl_multi_cleanup(multi.raw)
         multi = next
     }
@@ -234,7 +234,7 @@ final class Worker {
     private func end(_ requests: [PushHTTPRequest]) {
         let reason = "the client has stopped"
         failRunning(reason)
-        let late = requests + mailbox.use(nil) + queue.takeAll()
+        let late = requests + inbox.use(nil) + queue.takeAll()
         answers += late.map { $0.notTried(reason) }
         spare = []
         curl_multi_cleanup(multi.raw)

@@ -37,17 +37,17 @@ public struct TicketKeyring: Sendable {
 
     /// The key for new tickets. `now` is in seconds since 1970. `nil` where libcrypto fails.
     mutating func current(_ now: Int64) -> Key? {
-        turn(to: now)
+        advance(to: now)
         return keys.first
     }
 
     /// The key of the tickets with this name; `nil` where they are too old, or from another secret.
     mutating func find(_ name: some Sequence<UInt8>, _ now: Int64) -> Key? {
-        turn(to: now)
+        advance(to: now)
         return keys.first { $0.name.elementsEqual(name) }
     }
 
-    private mutating func turn(to now: Int64) {
+    private mutating func advance(to now: Int64) {
         // Rounded down, also before 1970.
         let next = (now - (now < 0 ? TicketKeyring.periodSeconds - 1 : 0)) / TicketKeyring.periodSeconds
         guard next != period else { return }

@@ -107,13 +107,13 @@ final class SimulatedEngine: EngineConnection {
         var execute: (SimulatedDatabase.Fate) -> () -> Void
     }
     /// Commands and jobs that came since the thread last looked.
-    private struct Mailbox {
+    private struct EngineMailbox {
         var commands: [(inout EngineSchedule<Job>) -> Void] = []
         var jobs: [Job] = []
         var largeJobs: [Job] = []
         var isEmpty: Bool { commands.isEmpty && jobs.isEmpty && largeJobs.isEmpty }
     }
-    private var mailbox = Mailbox()
+    private var mailbox = EngineMailbox()
     private var schedule: EngineSchedule<Job>
     private var isBusy = false
     /// When the thread wakes to append refused records again.
@@ -161,7 +161,7 @@ final class SimulatedEngine: EngineConnection {
     private func fetch() {
         schedule.add(mailbox.jobs, large: mailbox.largeJobs)
         for command in mailbox.commands { command(&schedule) }
-        mailbox = Mailbox()
+        mailbox = EngineMailbox()
     }
 
     /// Carries out steps until one takes time.

@@ -44,14 +44,14 @@ final class PrivateFile {
         } catch {
             throw ClientError("\(path) cannot be written: \(error.localizedDescription)")
         }
-        guard mayReplace ? rename(draft, path) == 0 : place() else {
+        guard mayReplace ? rename(draft, path) == 0 : publish() else {
             throw ClientError("\(path) cannot be written: \(String(cString: strerror(errno)))")
         }
         self.handle = nil
     }
 
     /// False, with `errno`, where another file has come to stand there meanwhile.
-    private func place() -> Bool {
+    private func publish() -> Bool {
         if link(draft, path) == 0 {
             unlink(draft)
             return true

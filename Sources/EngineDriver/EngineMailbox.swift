@@ -6,7 +6,7 @@ import Model
 ///
 /// Safe: `content` is touched only between `pthread_mutex_lock` and `unlock`, and
 /// the mutex and condition stand at fixed addresses for as long as the mailbox lives.
-final class Mailbox: @unchecked Sendable {
+final class EngineMailbox: @unchecked Sendable {
     typealias Job = @Sendable (Result<any Engine, EngineError>) -> Void
 
     enum Command {

@@ -2,7 +2,7 @@ import PushScheduling
 import Synchronization
 
 /// What other threads hand to the client's thread.
-final class Mailbox: Sendable {
+final class ClientInbox: Sendable {
     struct Mail {
         var requests: [APNsRequest] = []
         var renewals: [(pool: APNsPool, connection: APNsConnectionID?)] = []

@@ -3,8 +3,8 @@ import Synchronization
 
 /// libcurl's multi handle, as it may be seen from other threads than the client's.
 ///
-/// Safe: libcurl allows `curl_multi_wakeup` from any thread (curl_multi_wakeup(3)), and `Mailbox` calls no
-/// other function with it and holds its lock meanwhile, so that the thread cannot free the handle.
+/// Safe: libcurl allows `curl_multi_wakeup` from any thread (curl_multi_wakeup(3)), and `ClientInbox` calls
+/// no other function with it and holds its lock meanwhile, so that the thread cannot free the handle.
 struct MultiHandle: @unchecked Sendable {
     let raw: UnsafeMutableRawPointer
 
@@ -17,7 +17,7 @@ struct MultiHandle: @unchecked Sendable {
 }
 
 /// What other threads hand to the client's thread.
-final class Mailbox: Sendable {
+final class ClientInbox: Sendable {
     private struct Content {
         var requests: [PushHTTPRequest] = []
         var isStopping = false
