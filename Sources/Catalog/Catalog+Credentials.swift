@@ -3,7 +3,7 @@ import FCMAPI
 import Journal
 import Model
 
-// The lives of credentials are settings of their own, which a former build ignores. They are not in the
+// The terms of credentials are settings of their own, which a former build ignores. They are not in the
 // credentials' own rows, because a former build reads those rows. A revoked credential has no row any more,
 // so a former build refuses it too.
 
@@ -12,7 +12,7 @@ extension Catalog {
     private static let usePrefix = "used:"
 
     /// The settings about credentials.
-    struct Lives {
+    struct CredentialTerms {
         var all: [String: Credential] = [:]
         var used: [String: WallTime] = [:]
 
@@ -69,10 +69,10 @@ extension Catalog {
 }
 
 extension Catalog.Contents {
-    /// Brings the rows of credentials and their lives together. A life without a row is of a project that a
-    /// former build has deleted. A row without a life is from a build that kept no lives.
-    mutating func merge(_ lives: Catalog.Lives) {
-        for (name, credential) in lives.all {
+    /// Brings the rows of credentials and their terms together. Terms without a row are of a project that
+    /// a former build has deleted. A row without terms is from a build that kept no terms.
+    mutating func merge(_ terms: Catalog.CredentialTerms) {
+        for (name, credential) in terms.all {
             if let project = credential.project {
                 let hasRow = directory.keys[name] != nil || directory.accounts[name] != nil
                 guard directory.byNumber[project] != nil, hasRow || credential.revoked != nil else {
@@ -91,18 +91,18 @@ extension Catalog.Contents {
             credentials.insert(name, credential)
             directory.apply(name, credential)
         }
-        directory.plainEnds = credentials.plainEnds
-        credentials.used = lives.used
+        directory.unnamedKeyRevocations = credentials.unnamedKeyRevocations
+        credentials.used = terms.used
     }
 }
 
 extension CatalogDraft {
-    /// Writes a credential's life as the book has it now.
+    /// Writes a credential's terms as the book has it now.
     package mutating func record(_ name: String) {
         guard let credential = contents.credentials.all[name] else { return }
         Catalog.put(name, credential, to: &writes)
         contents.directory.apply(name, credential)
-        contents.directory.plainEnds = contents.credentials.plainEnds
+        contents.directory.unnamedKeyRevocations = contents.credentials.unnamedKeyRevocations
     }
 
     /// Adds a new key. The catalog keeps only the key's hash.

@@ -63,7 +63,7 @@ package enum Catalog {
             let value = try opened(entry, .key, vault: vault)
             contents.registrationKeys.append(try registrationKey(entry.key, value))
         }
-        var lives = Lives()
+        var terms = CredentialTerms()
         var keySettings = KeySettings()
         for entry in try engine.all(.setting) {
             if let number = auditNumber(entry) {
@@ -72,7 +72,7 @@ package enum Catalog {
             }
             let value = try opened(entry, .setting, vault: vault)
             if try keySettings.read(CatalogEntry(key: entry.key, value: value)) { continue }
-            if try lives.read(entry) { continue }
+            if try terms.read(entry) { continue }
             if try contents.readPush(CatalogEntry(key: entry.key, value: value)) { continue }
             // The key alone counts, whatever the value is: a cordoned node stays out.
             if entry.key.hasPrefix(cordonPrefix) {
@@ -89,7 +89,7 @@ package enum Catalog {
             }
             contents.births[ProjectNumber(number)] = Epoch(entry.value.reduce(0) { $0 << 8 | UInt64($1) })
         }
-        contents.merge(lives)
+        contents.merge(terms)
         contents.mergePush()
         try contents.merge(keySettings, engine)
         return contents

@@ -51,7 +51,7 @@ public enum OperatorRole: UInt8, CaseIterable, Comparable, Sendable {
     public static func < (one: OperatorRole, other: OperatorRole) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// The life of a credential: everything but its secret, which nobody keeps.
+/// The terms of a credential: everything but its secret, which nobody keeps.
 ///
 /// Its name says nothing of the secret: the SHA-256 of a key in hexadecimal, or the id of a service account's
 /// key.
@@ -141,7 +141,7 @@ extension Credential {
 
     public init(decoding bytes: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(bytes)
-        _ = try reader.version(of: "the life of a credential", Credential.version...Credential.version)
+        _ = try reader.version(of: "the terms of a credential", Credential.version...Credential.version)
         guard let kind = CredentialKind(rawValue: try reader.u8()) else {
             throw reader.fail("a credential of unknown kind")
         }

@@ -73,13 +73,13 @@ public struct CredentialBook: Sendable {
         try CredentialBook.check(credential.expires, now)
         let isAccount = credential.kind == .serviceAccount
         let most = isAccount ? CredentialBook.accountKeysMax : CredentialBook.keysMax
-        let standing = all.values.count {
+        let activeCount = all.values.count {
             $0.project == credential.project && ($0.kind == .serviceAccount) == isAccount
                 && $0.state(now: now) == .active
         }
-        guard standing < most else {
+        guard activeCount < most else {
             throw CredentialRefusal(
-                .full, "There are \(standing) credentials, the most that may be: revoke some.")
+                .full, "There are \(activeCount) credentials, the most that may be: revoke some.")
         }
         all[name] = credential
     }
@@ -106,7 +106,7 @@ public struct CredentialBook: Sendable {
 
     /// Makes the successor of a credential. The former one goes on until `overlap` milliseconds from now, if
     /// it does not end sooner.
-    public mutating func succeed(
+    public mutating func rotate(
         _ id: String, overlap: Int64, now: WallTime
     ) throws(CredentialRefusal) -> (former: String, next: Credential) {
         let name = try name(of: id)
@@ -154,9 +154,9 @@ public struct CredentialBook: Sendable {
     /// Takes out the ended credentials of one owner beyond `endedMax`, the oldest first, and returns their
     /// names. A revoked key whose access tokens do not name it stays for as long as one of them could count.
     public mutating func sweep(_ owner: ProjectNumber?, now: WallTime) -> [String] {
-        let young = WallTime(milliseconds: now.milliseconds - CredentialBook.accessTokenLifetime)
+        let tokensValidSince = WallTime(milliseconds: now.milliseconds - CredentialBook.accessTokenLifetime)
         let ended = all.filter { $0.value.project == owner && $0.value.state(now: now) != .active }
-            .filter { !$0.value.isPlain || ($0.value.revoked ?? young) <= young }
+            .filter { !$0.value.isPlain || ($0.value.revoked ?? tokensValidSince) <= tokensValidSince }
             .sorted {
                 let (one, other) = ($0.value.end?.milliseconds ?? 0, $1.value.end?.milliseconds ?? 0)
                 return one != other ? one < other : $0.key < $1.key
@@ -173,7 +173,7 @@ public struct CredentialBook: Sendable {
 
     /// For each project, when the last key was revoked whose access tokens do not name the key. A token of
     /// that project from before may be of that key, and ends with it.
-    public var plainEnds: [ProjectNumber: WallTime] {
+    public var unnamedKeyRevocations: [ProjectNumber: WallTime] {
         var ends: [ProjectNumber: WallTime] = [:]
         for credential in all.values where credential.isPlain {
             guard let project = credential.project, let revoked = credential.revoked else { continue }

@@ -119,7 +119,7 @@ extension Administrator {
             return change(
                 on: loop, for: work,
                 { draft in
-                    let next = try Administrator.succeed(id, overlap, draft: &draft, now: now)
+                    let next = try Administrator.rotate(id, overlap, draft: &draft, now: now)
                     return try Administrator.add(next, &draft, now: now)
                 }, finish)
         }
@@ -128,7 +128,7 @@ extension Administrator {
             self.change(
                 on: loop, for: work,
                 { draft in
-                    let next = try Administrator.succeed(id, overlap, draft: &draft, now: now)
+                    let next = try Administrator.rotate(id, overlap, draft: &draft, now: now)
                     guard next.kind == .serviceAccount,
                         let project = next.project.flatMap({ draft.contents.directory.byNumber[$0] })
                     else { return try Administrator.add(next, &draft, now: now) }
@@ -140,10 +140,10 @@ extension Administrator {
         }
     }
 
-    private static func succeed(
+    private static func rotate(
         _ id: String, _ overlap: Int64, draft: inout CatalogDraft, now: WallTime
     ) throws -> Credential {
-        let (former, next) = try draft.contents.credentials.succeed(id, overlap: overlap, now: now)
+        let (former, next) = try draft.contents.credentials.rotate(id, overlap: overlap, now: now)
         draft.record(former)
         return next
     }

@@ -46,7 +46,7 @@ private func name(_ number: Int) -> String {
         _ = try book.revoke(name(0), now: at(20))
         #expect(book.all[name(0)]?.revoked == at(10))
         #expect(throws: CredentialRefusal.self) { try book.expire(name(0), at: nil, now: at(11)) }
-        #expect(throws: CredentialRefusal.self) { try book.succeed(name(0), overlap: day, now: at(11)) }
+        #expect(throws: CredentialRefusal.self) { try book.rotate(name(0), overlap: day, now: at(11)) }
         #expect(book.all[name(0)]?.state(now: at(10)) == .revoked)
     }
 
@@ -70,16 +70,16 @@ private func name(_ number: Int) -> String {
         var made = Credential(kind: .bearer, project: shop, label: "build", created: at(1))
         made.expires = at(1 + 90 * day)
         try book.add(name(0), made, now: at(1))
-        let (former, next) = try book.succeed(name(0), overlap: day, now: at(60 * day))
+        let (former, next) = try book.rotate(name(0), overlap: day, now: at(60 * day))
         #expect(former == name(0) && book.all[former]?.expires == at(61 * day))
         #expect(next.label == "build" && next.kind == .bearer && next.project == shop)
         #expect(next.created == at(60 * day) && next.expires == at(150 * day))
         // A credential that ends sooner gets no longer life from an overlap.
-        let again = try book.succeed(name(0), overlap: 30 * day, now: at(60 * day))
+        let again = try book.rotate(name(0), overlap: 30 * day, now: at(60 * day))
         #expect(book.all[again.former]?.expires == at(61 * day))
         for overlap in [0, -1, CredentialBook.overlapMax + 1] {
             #expect(throws: CredentialRefusal.self) {
-                try book.succeed(name(0), overlap: overlap, now: at(60 * day))
+                try book.rotate(name(0), overlap: overlap, now: at(60 * day))
             }
         }
     }
@@ -119,7 +119,7 @@ private func name(_ number: Int) -> String {
         _ = try book.revoke(name(200), now: at(5))
         for number in 0...CredentialBook.endedMax { _ = try book.revoke(name(number), now: at(10)) }
         #expect(book.sweep(shop, now: at(20)) == [name(0)])
-        #expect(book.plainEnds == [shop: at(5)])
+        #expect(book.unnamedKeyRevocations == [shop: at(5)])
         #expect(book.sweep(shop, now: at(5 + CredentialBook.accessTokenLifetime)) == [name(200)])
     }
 
@@ -129,9 +129,9 @@ private func name(_ number: Int) -> String {
         book.insert(name(0), Credential(kind: .serviceAccount, project: shop, isPlain: true))
         book.insert(name(1), Credential(kind: .serviceAccount, project: shop))
         _ = try book.revoke(name(1), now: at(9))
-        #expect(book.plainEnds.isEmpty)
+        #expect(book.unnamedKeyRevocations.isEmpty)
         _ = try book.revoke(name(0), now: at(7))
-        #expect(book.plainEnds == [shop: at(7)])
+        #expect(book.unnamedKeyRevocations == [shop: at(7)])
     }
 
     @Test(

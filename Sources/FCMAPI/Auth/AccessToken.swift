@@ -57,7 +57,7 @@ struct AccessToken: Hashable {
             guard let account = directory.accounts[key] else { return false }
             return account.project == project && now.isBefore(account.end)
         }
-        guard let revoked = directory.plainEnds[project] else { return true }
+        guard let revoked = directory.unnamedKeyRevocations[project] else { return true }
         return end.milliseconds - AccessToken.lifetime * 1000 > revoked.milliseconds
     }
 }

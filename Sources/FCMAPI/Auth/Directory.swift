@@ -89,7 +89,7 @@ public struct Directory: Sendable {
     public var accounts: [String: ServiceAccount] = [:]
     /// When a project's last key with `isPlain` was revoked. An access token without the id of its key counts
     /// only where the token is newer: an older one may have been got with the revoked key.
-    public var plainEnds: [ProjectNumber: WallTime] = [:]
+    public var unnamedKeyRevocations: [ProjectNumber: WallTime] = [:]
     /// Web Push of the projects that have it, also where an operator has switched it off.
     public var webPush: [ProjectNumber: WebPushProject] = [:]
 
@@ -119,7 +119,7 @@ public struct Directory: Sendable {
         byNumber[project.number] = nil
         keys = keys.filter { $0.value.project != project.number }
         accounts = accounts.filter { $0.value.project != project.number }
-        plainEnds[project.number] = nil
+        unnamedKeyRevocations[project.number] = nil
         webPush[project.number] = nil
         otherPush.remove(project.number)
         pushServices[project.number] = nil
@@ -131,7 +131,7 @@ public struct Directory: Sendable {
         operators[name] = nil
     }
 
-    /// Brings a credential up to date with its life: sets its end, or removes a revoked credential.
+    /// Brings a credential up to date with its terms: sets its end, or removes a revoked credential.
     public mutating func apply(_ name: String, _ credential: Credential) {
         guard credential.revoked == nil else {
             forget(name)
