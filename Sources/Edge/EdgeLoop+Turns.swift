@@ -47,13 +47,13 @@ extension EdgeLoop {
         let share = handler.share(of: request)
         let added = queue.add(responder, of: share, cost: cost, now: now)
         if case .refused = added {
-            counters.fairness.add(queue, &told)
+            counters.fairness.add(queue, &reportedCounts)
             responder.respond(EdgeAnswer.tooManyRequests)
             return share
         }
         if serving != .soon, queue.isReady {
             plan(.soon)
-            let number = plans
+            let number = turnsPlanned
             eventLoop.assumeIsolated().execute { self.serve(number) }
         } else if serving == .none {
             scheduleServing()
@@ -76,7 +76,7 @@ extension EdgeLoop {
     /// Plans another turn. Only the last plan counts.
     private func plan(_ next: NextTurn) {
         serving = next
-        plans += 1
+        turnsPlanned += 1
     }
 
     /// The handler refuses a request of the share for a quota, in the request's turn or later.
@@ -92,7 +92,7 @@ extension EdgeLoop {
 
     /// One turn: begins waiting requests until the turn's bound. Does nothing where a later plan counts.
     private func serve(_ plan: UInt64) {
-        guard plan == plans else { return }
+        guard plan == turnsPlanned else { return }
         let now = now
         queue.beginTurn(now: now)
         while let served = queue.next(now: now) {
@@ -108,7 +108,7 @@ extension EdgeLoop {
             }
         }
         resume()
-        counters.fairness.add(queue, &told)
+        counters.fairness.add(queue, &reportedCounts)
         scheduleServing()
     }
 
@@ -124,10 +124,10 @@ extension EdgeLoop {
     private func scheduleServing() {
         if queue.isReady || !paused.isEmpty && queue.heldUntil == nil {
             plan(.soon)
-            after(EdgeLoop.pause, plans, isSecond: false)
+            after(EdgeLoop.pause, turnsPlanned, isSecond: false)
         } else if let until = queue.heldUntil {
             plan(.later)
-            after(max(until.since(now), EdgeLoop.pause), plans, isSecond: true)
+            after(max(until.since(now), EdgeLoop.pause), turnsPlanned, isSecond: true)
         } else {
             plan(.none)
         }

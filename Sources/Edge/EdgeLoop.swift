@@ -3,7 +3,21 @@ import NIOCore
 
 /// A connection that the loop can flush at the end of a turn.
 protocol Flushable: AnyObject {
+    var loop: EdgeLoop { get }
+    /// `nil` before and after the connection's time in its channel.
+    var context: ChannelHandlerContext? { get }
+    /// Whether the loop has the connection in its list. `flush` must set it back.
+    var isDirty: Bool { get set }
     func flush()
+}
+
+extension Flushable {
+    /// The connection has something to write at the end of the turn.
+    func markDirty() {
+        guard !isDirty, context != nil else { return }
+        isDirty = true
+        loop.willFlush(self)
+    }
 }
 
 /// One loop's part of the edge: the handler, the connections, and the requests that wait.
@@ -29,10 +43,10 @@ final class EdgeLoop {
     /// Connections that the loop does not read because too much of a share waits, by share.
     var paused: [UInt64: [any PausableConnection]] = [:]
     var serving = NextTurn.none
-    /// Turns that were planned. Only the last plan counts.
-    var plans: UInt64 = 0
+    /// Only the last plan counts.
+    var turnsPlanned: UInt64 = 0
     /// The counts of `queue` that the counters have already.
-    var told = FairQueueCounts()
+    var reportedCounts = FairQueueCounts()
     private var dateSecond: Int = -1
     private var dateText = ""
 
@@ -90,8 +104,8 @@ final class EdgeLoop {
         if written.readableBytes > 0 { send(written) }
     }
 
-    /// The connection must remember that it is marked, so that it is in the list once.
-    func markDirty(_ connection: any Flushable) {
+    /// The connection must remember that it is in the list, so that it is there once.
+    func willFlush(_ connection: any Flushable) {
         dirty.append(connection)
         scheduleFlush()
     }
@@ -128,85 +142,4 @@ final class EdgeLoop {
 
     /// Connections that are written in one go: a few milliseconds of writes.
     private static let flushedAtOnceMax = 256
-}
-
-/// The part of a connection that its loop calls.
-protocol EdgeConnection: AnyObject {
-    /// Finishes the requests that are under way, and begins nothing new.
-    func drain()
-    /// Closes the connection, or a stream of it, if a deadline has passed.
-    func sweep(_ second: Int)
-}
-
-/// The open connections of one loop.
-final class ConnectionSet {
-    private var connections: [ObjectIdentifier: any EdgeConnection] = [:]
-
-    func insert(_ connection: any EdgeConnection) { connections[ObjectIdentifier(connection)] = connection }
-    /// Replaces a table that a burst of connections has left far too large.
-    func remove(_ connection: any EdgeConnection) {
-        connections[ObjectIdentifier(connection)] = nil
-        guard connections.capacity > ConnectionSet.keptCapacity, connections.count < connections.capacity / 8
-        else { return }
-        connections = Dictionary(uniqueKeysWithValues: connections.map { ($0.key, $0.value) })
-    }
-    /// The capacity of a table that is never replaced.
-    private static let keptCapacity = 1024
-    var count: Int { connections.count }
-    var capacity: Int { connections.capacity }
-    func drainAll() { for connection in connections.values { connection.drain() } }
-    func sweep(_ second: Int) { for connection in connections.values { connection.sweep(second) } }
-}
-
-/// The deadlines of one connection, in seconds of the loop's coarse clock.
-struct ConnectionDeadlines {
-    let configuration: EdgeConfiguration
-    private let opened: Int
-    /// The second since which no request is open; `nil` while one is.
-    private var idleSince: Int?
-    /// The second since which the client has not read the written bytes.
-    private var stuckSince: Int?
-
-    /// `second`: when the connection began.
-    init(_ configuration: EdgeConfiguration, second: Int) {
-        self.configuration = configuration
-        opened = second
-        idleSince = second
-    }
-
-    /// Notes the connection's state, and returns true where the connection must be closed. `heading`: when
-    /// the oldest request began whose header block is not whole; `receiving`: the same for a body.
-    mutating func isOver(_ second: Int, open: Int, heading: Int?, receiving: Int?, stuck: Bool) -> Bool {
-        idleSince = open > 0 ? nil : idleSince ?? second
-        stuckSince = stuck ? stuckSince ?? second : nil
-        if !hadRequest, second - opened > configuration.handshakeSeconds { return true }
-        if let idleSince, second - idleSince > configuration.idleSeconds { return true }
-        if let heading, second - heading > configuration.handshakeSeconds { return true }
-        if let receiving, second - receiving > configuration.bodySeconds { return true }
-        if let stuckSince, second - stuckSince > configuration.stuckSeconds { return true }
-        return false
-    }
-
-    /// Whether one stream's request or answer has taken too long. Only the stream ends: behind a balancer the
-    /// connection may carry other clients' streams.
-    func isOver(_ second: Int, stream: Responder) -> Bool {
-        if stream.owes { return second - stream.movedAt > configuration.stuckSeconds }
-        let isReading = !stream.isReceived && stream.reading != nil
-        return isReading && second - stream.began > configuration.bodySeconds
-    }
-
-    /// Whether a request has begun on this connection.
-    var hadRequest = false
-}
-
-enum HTTPDate {
-    /// IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT`.
-    static func text(_ second: Int) -> String {
-        var time = time_t(second)
-        var parts = tm()
-        gmtime_r(&time, &parts)
-        var buffer = [CChar](repeating: 0, count: 64)
-        let count = strftime(&buffer, buffer.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
-        return String(decoding: buffer.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
 }

@@ -16,7 +16,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
     var current: Responder?
     private var keepAlive = true
     private var isHead = false
-    private var isDirty = false
+    var isDirty = false
     private var isReceiving = false
     /// The request asks for another protocol, and its client may go on in that protocol.
     private var isUpgrade = false
@@ -263,7 +263,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
 
     func sweep(_ second: Int) {
         guard let context else { return }
-        let isOver = deadlines.isOver(
+        let isOver = deadlines.noteState(
             second, open: current == nil ? 0 : 1, heading: headingSince,
             receiving: isReceiving ? current?.began : nil, stuck: !context.channel.isWritable)
         let hasLingered = lingerSince.map { second - $0 >= loop.configuration.lingerSeconds } ?? false
@@ -360,12 +360,6 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
 
     func wake(_ responder: Responder) {
         if responder === current, !isSwitching { markDirty() }
-    }
-
-    private func markDirty() {
-        guard !isDirty, context != nil else { return }
-        isDirty = true
-        loop.markDirty(self)
     }
 
     func flush() {

@@ -9,12 +9,12 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private let loop: EdgeLoop
+    let loop: EdgeLoop
     private let isSecure: Bool
     private let client: ClientAddress?
     private var session: HTTP2Session?
-    private var context: ChannelHandlerContext?
-    private var isDirty = false
+    private(set) var context: ChannelHandlerContext?
+    var isDirty = false
     private var isClosing = false
     /// The channel's last report. To ask the channel for each delivery would cost a few per cent of the
     /// delivery.
@@ -98,18 +98,12 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
             }
         }
         if session.sweep() { markDirty() }
-        let isOver = deadlines.isOver(
+        let isOver = deadlines.noteState(
             second, open: session.open.count, heading: heading, receiving: nil, stuck: !isWritable)
         if isOver { context.close(promise: nil) }
     }
 
     // MARK: Writing
-
-    private func markDirty() {
-        guard !isDirty, context != nil else { return }
-        isDirty = true
-        loop.markDirty(self)
-    }
 
     func flush() {
         isDirty = false

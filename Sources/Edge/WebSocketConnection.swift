@@ -78,10 +78,10 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         static let tooLong: UInt16 = 1009
     }
 
-    private let loop: EdgeLoop
+    let loop: EdgeLoop
     private let responder: Responder
-    private var context: ChannelHandlerContext?
-    private var isDirty = false
+    private(set) var context: ChannelHandlerContext?
+    var isDirty = false
     /// The server has sent its CLOSE, and sends nothing more.
     private var isClosing = false
     /// The data of the client's newest PING. A turn answers one of them (RFC 6455 §5.5.3).
@@ -197,12 +197,6 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
     func serve(_ responder: Responder) {}
     func openStream(_ responder: Responder, status: Int, fields: [(name: String, value: String)]) {}
     func noteRefused(_ share: UInt64, bodyBytes: Int) { loop.noteRefused(share, bodyBytes: bodyBytes) }
-
-    private func markDirty() {
-        guard !isDirty, context != nil else { return }
-        isDirty = true
-        loop.markDirty(self)
-    }
 
     func flush() {
         isDirty = false

@@ -113,34 +113,34 @@ struct ConnectionDeadlineTests {
     @Test("close who sends no request, who stays idle, who sends slowly and who does not read")
     func deadlines() {
         var silent = ConnectionDeadlines(configuration, second: 0)
-        check(!silent.isOver(10, open: 0, heading: nil, receiving: nil, stuck: false))
-        check(silent.isOver(11, open: 0, heading: nil, receiving: nil, stuck: false))
+        check(!silent.noteState(10, open: 0, heading: nil, receiving: nil, stuck: false))
+        check(silent.noteState(11, open: 0, heading: nil, receiving: nil, stuck: false))
 
         var idle = ConnectionDeadlines(configuration, second: 0)
         idle.hadRequest = true
-        check(!idle.isOver(5, open: 1, heading: nil, receiving: nil, stuck: false))
-        check(!idle.isOver(6, open: 0, heading: nil, receiving: nil, stuck: false))
-        check(!idle.isOver(126, open: 0, heading: nil, receiving: nil, stuck: false))
-        check(idle.isOver(127, open: 0, heading: nil, receiving: nil, stuck: false))
+        check(!idle.noteState(5, open: 1, heading: nil, receiving: nil, stuck: false))
+        check(!idle.noteState(6, open: 0, heading: nil, receiving: nil, stuck: false))
+        check(!idle.noteState(126, open: 0, heading: nil, receiving: nil, stuck: false))
+        check(idle.noteState(127, open: 0, heading: nil, receiving: nil, stuck: false))
 
         var slow = ConnectionDeadlines(configuration, second: 0)
         slow.hadRequest = true
-        check(!slow.isOver(31, open: 1, heading: nil, receiving: 1, stuck: false))
-        check(slow.isOver(32, open: 1, heading: nil, receiving: 1, stuck: false))
+        check(!slow.noteState(31, open: 1, heading: nil, receiving: 1, stuck: false))
+        check(slow.noteState(32, open: 1, heading: nil, receiving: 1, stuck: false))
 
         // A connection may always have requests under way, as long as each request is finished quickly.
         for second in 1...200 {
             check(
-                !slow.isOver(
+                !slow.noteState(
                     second, open: 1, heading: second - 1, receiving: second - 2, stuck: false))
         }
-        check(!slow.isOver(211, open: 1, heading: 201, receiving: 201, stuck: false))
-        check(slow.isOver(212, open: 1, heading: 201, receiving: 201, stuck: false))
+        check(!slow.noteState(211, open: 1, heading: 201, receiving: 201, stuck: false))
+        check(slow.noteState(212, open: 1, heading: 201, receiving: 201, stuck: false))
 
         var stuck = ConnectionDeadlines(configuration, second: 0)
         stuck.hadRequest = true
-        check(!stuck.isOver(1, open: 1, heading: nil, receiving: nil, stuck: true))
-        check(stuck.isOver(62, open: 1, heading: nil, receiving: nil, stuck: true))
+        check(!stuck.noteState(1, open: 1, heading: nil, receiving: nil, stuck: true))
+        check(stuck.noteState(62, open: 1, heading: nil, receiving: nil, stuck: true))
     }
 
     @Test("leave a stream that listens alone for ever")
@@ -148,7 +148,7 @@ struct ConnectionDeadlineTests {
         var listening = ConnectionDeadlines(configuration, second: 0)
         listening.hadRequest = true
         for second in stride(from: 1, to: 100_000, by: 100) {
-            check(!listening.isOver(second, open: 1, heading: nil, receiving: nil, stuck: false))
+            check(!listening.noteState(second, open: 1, heading: nil, receiving: nil, stuck: false))
         }
     }
 }
