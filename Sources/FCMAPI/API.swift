@@ -47,6 +47,16 @@ public enum APIAction: Sendable {
     indirect case later(TimeSpan, APIAction)
 }
 
+/// What came of a request: the action, and what the loop needs for it and for the audit log.
+public struct Routed: Sendable {
+    public var action: APIAction
+    /// The share that pays in time for a refusal by a quota: the share of the project whose bearer the
+    /// request showed. The path does not count, because any client may name any project there.
+    public var payer: Share?
+    /// Set where the request was a refused attempt to act as an operator.
+    public var refusedOperator: RefusedOperator?
+}
+
 /// A device wants its messages.
 public struct ListenRequest: Sendable {
     public var registration: Registration
@@ -167,15 +177,13 @@ public final class API {
         get { authenticator.signingKeys }
         set { authenticator.signingKeys = newValue }
     }
-    /// When the request that is being routed came.
-    public var moment = MonotonicTime.zero
+    /// When the newest request came, for the bounds of its client's address.
+    private(set) var moment = MonotonicTime.zero
     /// Why a quota surely refuses a send of the project; `nil` where that is not certain. Asked before the
     /// body is parsed, so that sends far beyond a project's quota cost the other projects almost nothing.
     public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
     /// The same of a batch of the project.
     public var refusalOfChange: ((ProjectNumber) -> QuotaRefusal?)?
-    /// The last routed request, where it was a refused attempt to act as an operator.
-    var refusedOperator: RefusedOperator?
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []
@@ -193,10 +201,24 @@ public final class API {
         authenticator = Authenticator(SigningKeys(settings.signingKey), isDev: settings.isDev)
     }
 
-    /// `isAdmin`: the request came over the admin socket. `id`: the message's id, where the request is a
-    /// send.
-    public func route(_ request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID) -> APIAction {
+    /// `isAdmin`: the request came over the admin socket. `moment`: when it came. `id`: the message's id,
+    /// where the request is a send.
+    public func route(
+        _ request: HTTPRequest, isAdmin: Bool, now: WallTime, at moment: MonotonicTime, id: MessageID
+    ) -> Routed {
         authenticator.reset()
+        self.moment = moment
+        var refused: RefusedOperator?
+        let action = action(for: request, isAdmin: isAdmin, now: now, id: id, refused: &refused)
+        var payer: Share?
+        if case .project(let number) = authenticator.shown { payer = .of(number) }
+        return Routed(action: action, payer: payer, refusedOperator: refused)
+    }
+
+    private func action(
+        for request: HTTPRequest, isAdmin: Bool, now: WallTime, id: MessageID,
+        refused: inout RefusedOperator?
+    ) -> APIAction {
         if settings.isDev, !isAdmin, let refusal = settings.devHosts.refusal(of: request) {
             return .respond(refusal.response())
         }
@@ -219,7 +241,7 @@ public final class API {
                 do throws(APIError) { return try router.route() } catch let second { error = second }
             }
             if error.status == .unauthenticated, let refusal = router.operatorRefusal { error = refusal }
-            if let refused = router.refused(error) { refusedOperator = refused }
+            refused = router.refused(error)
             if isIID { return .respond(error.iidResponse()) }
             var response = error.response(retryAfter: error.quota != nil)
             if router.target.isForPages {
@@ -227,12 +249,6 @@ public final class API {
             }
             return .respond(response)
         }
-    }
-
-    /// The last routed request, where it was a refused attempt to act as an operator. Returned once.
-    public func takeRefusedOperator() -> RefusedOperator? {
-        guard refusedOperator != nil else { return nil }
-        return refusedOperator.take()
     }
 
     /// The credentials that were used lately, with their times, for the node to store.

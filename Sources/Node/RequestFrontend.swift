@@ -73,8 +73,8 @@ final class RequestFrontend {
         let now = loop.core.believed(loop.now).wall
         switch api.bodyBound(of: request, isAdmin: isAdmin, now: now) {
         case .bytes(let most): return .upTo(most)
-        case .answer(let response):
-            if let refused = api.takeRefusedOperator() {
+        case .answer(let response, let refused):
+            if let refused {
                 tell(refused, source(of: request, peer()), now: now)
             }
             return .refused(response)
@@ -87,12 +87,11 @@ final class RequestFrontend {
         let time = max(UInt64(max(0, now.milliseconds)) * 1000, lastMessageTime + 1)
         lastMessageTime = time
         let id = MessageID(time: time, random: random.next())
-        api.moment = loop.now.monotonic
-        let action = api.route(request, isAdmin: isAdmin, now: now, id: id)
-        if let refused = api.takeRefusedOperator() {
+        let routed = api.route(request, isAdmin: isAdmin, now: now, at: loop.now.monotonic, id: id)
+        if let refused = routed.refusedOperator {
             tell(refused, source(of: request, responder.peer), now: now)
         }
-        carryOut(action, request, responder: responder, payer: api.payer, isAdmin: isAdmin)
+        carryOut(routed.action, request, responder: responder, payer: routed.payer, isAdmin: isAdmin)
     }
 
     /// Puts a refused attempt into the audit log, within the bounds of `RefusedAttempts`.
@@ -228,7 +227,7 @@ final class RequestFrontend {
         // From the request's last byte on, with the time for which the request waited for its turn.
         let arrived = loop.now.monotonic.rewound(by: responder.waited)
         tickets[slot].request = (responder, form, payer, arrived)
-        return UInt64(tickets[slot].generation) << 32 | UInt64(slot)
+        return TicketID(generation: tickets[slot].generation, slot: slot).number
     }
 
     /// An operation of a user agent's session.
@@ -237,8 +236,9 @@ final class RequestFrontend {
     }
 
     func finish(_ ticket: UInt64, _ outcome: Outcome) {
-        let slot = Int(ticket & 0xFFFF_FFFF)
-        guard slot < tickets.count, tickets[slot].generation == UInt32(ticket >> 32),
+        let ticket = TicketID(number: ticket)
+        let slot = ticket.slot
+        guard slot < tickets.count, tickets[slot].generation == ticket.generation,
             let (responder, form, payer, began) = tickets[slot].request.take()
         else { return }
         latencies.record(loop.now.monotonic.since(began).nanoseconds)
@@ -269,22 +269,17 @@ final class RequestFrontend {
         let stream = loop.attach(
             listen.registration, by: .device(listen.credential), resume: listen.resume)
         responder.userTag = stream
-        responder.userNote = RequestFrontend.note(listen.registration.project, listen.registration.key)
+        responder.userNote = StreamOwner(listen.registration).number
         responders[stream] = responder
-    }
-
-    /// The project of a stream's device, and the number of the device's registration key.
-    private static func note(_ project: ProjectNumber, _ key: UInt8) -> UInt64 {
-        UInt64(project.rawValue) << 8 | UInt64(key)
     }
 
     /// Ends the streams of deleted projects, and the streams of devices under retired registration keys.
     func endStreams(of projects: Set<ProjectNumber>, under keys: Set<UInt8>) {
         userAgents.endStopped(under: keys)
         guard !projects.isEmpty || !keys.isEmpty else { return }
-        let gone = Set(projects.map { UInt64($0.rawValue) })
-        for (stream, responder) in responders
-        where gone.contains(responder.userNote >> 8) || keys.contains(UInt8(responder.userNote & 0xFF)) {
+        for (stream, responder) in responders {
+            let owner = StreamOwner(number: responder.userNote)
+            guard projects.contains(owner.project) || keys.contains(owner.key) else { continue }
             endUnregistered(stream)
             loop.detach(stream)
         }

@@ -93,7 +93,9 @@ enum FuzzedUserAgent {
             method: .post, target: Array("/push/v1/".utf8) + api.keys.seal(address), fields: fields,
             body: Array(bytes.dropFirst(field.count + 1)))
         let action = api.route(
-            request, isAdmin: false, now: WallTime(milliseconds: 1), id: MessageID(time: 1, random: 1))
+            request, isAdmin: false, now: WallTime(milliseconds: 1), at: .zero,
+            id: MessageID(time: 1, random: 1)
+        ).action
         guard case .respond(let response) = action else { preconditionFailure("a stranger's token counts") }
         precondition(response.status == 403 || response.status == 413)
     }

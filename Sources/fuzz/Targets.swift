@@ -99,7 +99,9 @@ enum Targets {
         fields.append(name: "authorization".utf8, value: "Bearer owner".utf8)
         let request = HTTPRequest(method: method, target: Array(path.utf8), fields: fields, body: body)
         let action = api.route(
-            request, isAdmin: false, now: WallTime(milliseconds: 1), id: MessageID(time: 1, random: 1))
+            request, isAdmin: false, now: WallTime(milliseconds: 1), at: .zero,
+            id: MessageID(time: 1, random: 1)
+        ).action
         if case .operation(.send(let send), _) = action { FuzzedPush.compose(send.message.event) }
     }
 

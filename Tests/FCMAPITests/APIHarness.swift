@@ -15,6 +15,7 @@ final class APIHarness {
     let keys = RegistrationKeys([RegistrationKey(number: 1, material: Array(1...32))])
     let project = Project(id: "shop", number: ProjectNumber(5))
     let now = WallTime(milliseconds: 1_800_000_000_000)
+    var moment = MonotonicTime.zero
 
     convenience init(isDev: Bool = false) {
         var settings = APISettings()
@@ -58,7 +59,16 @@ final class APIHarness {
         for (name, value) in headers { fields.append(name: name.utf8, value: value.utf8) }
         let request = HTTPRequest(
             method: method, target: Array(path.utf8), fields: fields, body: bytes)
-        return api.route(request, isAdmin: false, now: now, id: MessageID(time: 1, random: 2))
+        return route(request)
+    }
+
+    func route(_ request: HTTPRequest, isAdmin: Bool = false, now: WallTime? = nil) -> APIAction {
+        routed(request, isAdmin: isAdmin, now: now).action
+    }
+
+    func routed(_ request: HTTPRequest, isAdmin: Bool = false, now: WallTime? = nil) -> Routed {
+        api.route(
+            request, isAdmin: isAdmin, now: now ?? self.now, at: moment, id: MessageID(time: 1, random: 2))
     }
 
     func send(_ message: String, extra: String = "") -> APIAction {

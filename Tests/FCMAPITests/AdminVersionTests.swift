@@ -12,7 +12,7 @@ import Testing
         if let version { fields.append(name: "tidecast-admin".utf8, value: version.utf8) }
         let request = HTTPRequest(
             method: .get, target: Array("/admin/projects".utf8), fields: fields, body: [])
-        return harness.api.route(request, isAdmin: true, now: harness.now, id: MessageID(time: 1, random: 2))
+        return harness.route(request, isAdmin: true)
     }
 
     @Test("is served where it is this server's or is left out", arguments: [nil, "1"] as [String?])

@@ -176,8 +176,7 @@ struct AppTokenTests {
             let request = HTTPRequest(
                 method: .post, target: Array(path.utf8), fields: fields, body: Array(body.utf8),
                 client: ClientAddress(bytes: [192, 0, 2, 1]))
-            return harness.api.route(
-                request, isAdmin: false, now: harness.now, id: MessageID(time: 1, random: 2))
+            return harness.route(request)
         }
         let (before, last) = (answers.prefix(2), answers[2])
         switch path {

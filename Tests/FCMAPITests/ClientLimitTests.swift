@@ -28,8 +28,7 @@ struct ClientLimitTests {
         let request = HTTPRequest(
             method: method, target: Array(path.utf8), fields: fields, body: Array(body.utf8),
             client: client.flatMap(address))
-        let action = harness.api.route(
-            request, isAdmin: false, now: harness.now, id: MessageID(time: 1, random: 2))
+        let action = harness.route(request)
         if case .respond(let response) = action { return response }
         return nil
     }
@@ -92,7 +91,7 @@ struct ClientLimitTests {
         #expect(register(harness, from: "192.0.2.2") == nil)
         #expect(register(harness, from: nil) == nil)
         #expect(register(harness, from: "192.0.2.1", [("authorization", "Bearer tcb_secret")]) == nil)
-        harness.api.moment = MonotonicTime(.seconds(31))
+        harness.moment = MonotonicTime(.seconds(31))
         #expect(register(harness, from: "192.0.2.1") == nil)
     }
 
@@ -230,7 +229,7 @@ struct ClientLimitTests {
         }
         #expect(harness.api.settings.clients.assertionsRefused == 3)
         #expect(ask(harness, "/token", form, from: "192.0.2.2")?.status == 400)
-        harness.api.moment = MonotonicTime(.seconds(21))
+        harness.moment = MonotonicTime(.seconds(21))
         #expect(ask(harness, "/token", form, from: "192.0.2.1")?.status == 400)
     }
 

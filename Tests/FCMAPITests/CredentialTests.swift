@@ -84,11 +84,11 @@ private let body = #"{"message":{"topic":"a"}}"#
         let harness = harness(end: nil, isPlain: true)
         let before = token(harness, key: nil)
         let other = token(harness, key: "0a")
-        harness.api.directory.plainEnds[harness.project.number] = harness.now
+        harness.api.directory.unnamedKeyRevocations[harness.project.number] = harness.now
         #expect(harness.route(.post, path, body, bearer: before).sent == nil)
         #expect(harness.route(.post, path, body, bearer: other).sent != nil)
         let earlier = WallTime(milliseconds: harness.now.milliseconds - 1)
-        harness.api.directory.plainEnds[harness.project.number] = earlier
+        harness.api.directory.unnamedKeyRevocations[harness.project.number] = earlier
         #expect(harness.route(.post, path, body, bearer: before).sent != nil)
     }
 
@@ -158,7 +158,7 @@ private let body = #"{"message":{"topic":"a"}}"#
         let request = HTTPRequest(
             method: method, target: Array("/admin\(target)".utf8), fields: HTTPFields(),
             body: Array(body.utf8))
-        return harness.api.route(request, isAdmin: true, now: harness.now, id: MessageID(time: 1, random: 2))
+        return harness.route(request, isAdmin: true)
     }
 
     private func wanted(_ action: APIAction) -> CredentialRequest? {
@@ -274,8 +274,7 @@ private let body = #"{"message":{"topic":"a"}}"#
 
     /// The status of a refusal, or 0.
     private func ask(_ harness: APIHarness, _ request: HTTPRequest) -> Int {
-        let action = harness.api.route(
-            request, isAdmin: false, now: harness.now, id: MessageID(time: 1, random: 2))
+        let action = harness.route(request)
         return action.response?.status ?? 0
     }
 

@@ -113,8 +113,7 @@ struct InstallationTests {
                 fields.append(name: "x-goog-firebase-installations-auth".utf8, value: token.utf8)
                 return fields
             }(), body: [])
-        let action = harness.api.route(
-            request, isAdmin: false, now: late, id: MessageID(time: 1, random: 2))
+        let action = harness.route(request, now: late)
         #expect(error(action.response).http == 401)
     }
 

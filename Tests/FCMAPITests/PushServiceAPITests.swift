@@ -35,8 +35,7 @@ private enum TestPEM {
         fields.append(name: "content-type".utf8, value: "application/json".utf8)
         let request = HTTPRequest(
             method: method, target: Array(path.utf8), fields: fields, body: Array(body.utf8))
-        return harness.api.route(
-            request, isAdmin: true, now: harness.now, id: MessageID(time: 1, random: 2))
+        return harness.route(request, isAdmin: true)
     }
 
     private func quoted(_ text: String) -> String {

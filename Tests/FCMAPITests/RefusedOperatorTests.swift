@@ -21,11 +21,7 @@ import Testing
         let request = HTTPRequest(
             method: method, target: Array(target.utf8), fields: fields, body: Array("{}".utf8),
             isSecure: isSecure, client: ClientAddress(bytes: [192, 0, 2, 1]))
-        _ = harness.api.route(
-            request, isAdmin: isAdmin, now: harness.now, id: MessageID(time: 1, random: 2))
-        let refused = harness.api.takeRefusedOperator()
-        #expect(harness.api.takeRefusedOperator() == nil, "told once")
-        return refused
+        return harness.routed(request, isAdmin: isAdmin).refusedOperator
     }
 
     @Test("is told to the audit log with a name and the request, and without a secret")

@@ -233,8 +233,7 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
             let request = HTTPRequest(
                 method: .delete, target: Array(path.utf8), fields: fields,
                 client: ClientAddress(bytes: [192, 0, 2, 1]))
-            return strict.api.route(
-                request, isAdmin: false, now: strict.now, id: MessageID(time: 1, random: 2))
+            return strict.route(request)
         }
         guard case .operation(.endTransport, _) = ask() else {
             Issue.record("the first change was refused")
@@ -311,8 +310,7 @@ private let auth = "BTBZMqHH6r4Tts7J_aSIgg"
         let request = HTTPRequest(
             method: method, target: Array("/admin/projects/\(path)".utf8), fields: HTTPFields(),
             body: Array(body.utf8))
-        return harness.api.route(
-            request, isAdmin: true, now: harness.now, id: MessageID(time: 1, random: 2))
+        return harness.route(request, isAdmin: true)
     }
 
     @Test("a change names its settings, and the audit log has its words")

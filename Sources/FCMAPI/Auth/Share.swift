@@ -22,12 +22,6 @@ public struct Share: Hashable, Sendable {
 }
 
 extension API {
-    /// The share that pays in time for a refusal by a quota: the share of the project whose bearer the last
-    /// routed request showed. The path does not count, because any client may name any project there.
-    public var payer: Share? {
-        if case .project(let number) = authenticator.shown { .of(number) } else { nil }
-    }
-
     /// The share of a request that did not come over the admin socket: the share of the project whose bearer
     /// the request shows. A project that only the path names does not count, because any client may name it,
     /// except where the bearer is an owner's.

@@ -5,7 +5,8 @@ import Model
 /// a refusal that does not depend on the body (rule: bounds-before-work).
 public enum BodyBound: Sendable {
     case bytes(Int)
-    case answer(HTTPResponse)
+    /// The refused attempt is that of an unknown sender to act as an operator, for the audit log.
+    case answer(HTTPResponse, RefusedOperator?)
 
     /// For paths that want no body, or a small object.
     static let small = 4 << 10
@@ -26,19 +27,19 @@ public enum BodyBound: Sendable {
         if target.count == 2, target.matches(0, "iid") {
             if target.matches(1, "register") { return .bytes(form) }
             if target.says(1, "v1:batchAdd") || target.says(1, "v1:batchRemove") {
-                return isSigned() ? .bytes(batch) : .answer(APIError.unauthenticated.iidResponse())
+                return isSigned() ? .bytes(batch) : .answer(APIError.unauthenticated.iidResponse(), nil)
             }
         }
         if target.isLargeOfAdmin {
             if isSigned() { return .bytes(batch) }
             // Callers without a token must not learn which paths exist.
             return request.fields["authorization"] == nil
-                ? .bytes(small) : .answer(RequestRouter.operatorWanted.response())
+                ? .bytes(small) : .answer(RequestRouter.operatorWanted.response(), nil)
         }
         if target.count == 4, target.matches(0, "v1"), target.matches(1, "projects"),
             target.says(3, "messages:send")
         {
-            return isSigned() ? .bytes(send) : .answer(APIError.unauthenticated.response())
+            return isSigned() ? .bytes(send) : .answer(APIError.unauthenticated.response(), nil)
         }
         return .bytes(small)
     }
@@ -51,8 +52,8 @@ extension API {
         let bound = BodyBound.of(request, isAdmin: isAdmin) {
             authenticator.principal(request, directory, now: now) != nil
         }
-        if !isAdmin, case .answer = bound { noteRefused(request, now: now) }
-        return bound
+        guard !isAdmin, case .answer(let response, _) = bound else { return bound }
+        return .answer(response, refusedOperator(request, now: now))
     }
 
     /// The most bytes that the content of a body with a content coding may have: as many as the body itself
@@ -65,10 +66,10 @@ extension API {
     }
 
     /// A refused attempt to act as an operator counts for the audit log, although its body was not read.
-    private func noteRefused(_ request: HTTPRequest, now: WallTime) {
+    private func refusedOperator(_ request: HTTPRequest, now: WallTime) -> RefusedOperator? {
         let router = RequestRouter(
             api: self, request: request, isAdmin: false, now: now, id: MessageID(time: 0, random: 0))
-        if let refused = router.refused(RequestRouter.operatorWanted) { refusedOperator = refused }
+        return router.refused(RequestRouter.operatorWanted)
     }
 }
 

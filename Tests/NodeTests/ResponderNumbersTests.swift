@@ -1,0 +1,26 @@
+import Model
+import Testing
+
+@testable import Node
+
+@Suite("A number that stands for something") struct ResponderNumbersTests {
+    @Test(
+        "gives a request's generation and slot again",
+        arguments: [(0, 0), (7, 3), (UInt32.max, 70_000)] as [(UInt32, Int)])
+    func tickets(generation: UInt32, slot: Int) {
+        let made = TicketID(generation: generation, slot: slot)
+        let read = TicketID(number: made.number)
+        #expect(read.generation == generation && read.slot == slot)
+    }
+
+    @Test("gives a stream's project and key again", arguments: [UInt32(0), 5, ProjectNumber.limit - 1])
+    func owners(project: UInt32) {
+        for key in [UInt8(0), 1, 255] {
+            let device = Registration(
+                project: ProjectNumber(project), partition: PartitionID(3), index: DeviceIndex(9), nonce: 77,
+                key: key)
+            let read = StreamOwner(number: StreamOwner(device).number)
+            #expect(read.project == ProjectNumber(project) && read.key == key)
+        }
+    }
+}
