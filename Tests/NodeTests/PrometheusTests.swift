@@ -124,23 +124,4 @@ import Testing
         #expect(registry.histogram("sizes_bytes", "", scale: .bytes).contents.sum == 4_000_000)
         #expect(registry.gauge("level", "").value == 40_000)
     }
-
-    @Test("packages that report through swift-metrics are seen, and can take their metrics out again")
-    func factory() {
-        let registry = PrometheusRegistry()
-        let counter = registry.makeCounter(label: "lib.requests", dimensions: [("a", "b")])
-        counter.increment(by: 3)
-        counter.increment(by: -1)
-        registry.makeTimer(label: "lib.took", dimensions: []).recordNanoseconds(2_000_000)
-        registry.makeMeter(label: "lib.level", dimensions: []).set(2.5)
-        let recorder = registry.makeRecorder(label: "lib.sizes", dimensions: [], aggregate: true)
-        for value in [-1, 3.4, .nan, .infinity] { recorder.record(value) }
-        let text = lines(registry)
-        #expect(text.contains("tidecast_lib_requests_total{a=\"b\"} 3"))
-        #expect(text.contains("tidecast_lib_took_seconds_count 1"))
-        #expect(text.contains("tidecast_lib_level 2.5"))
-        #expect(text.contains("tidecast_lib_sizes_count 4"))
-        registry.destroyCounter(counter)
-        #expect(!registry.text().contains("lib_requests"))
-    }
 }

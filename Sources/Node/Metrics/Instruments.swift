@@ -22,7 +22,6 @@ public final class CounterCell: Sendable {
     public func add(_ count: UInt64 = 1) { value.wrappingAdd(count, ordering: .relaxed) }
 
     func load() -> UInt64 { value.load(ordering: .relaxed) }
-    func reset() { value.store(0, ordering: .relaxed) }
 }
 
 /// A number that only rises.
@@ -43,11 +42,6 @@ public final class MetricCounter: Sendable {
     public func add(_ count: UInt64 = 1) { shared.add(count) }
 
     public var value: UInt64 { cells.withLock { $0.reduce(shared.load()) { $0 &+ $1.load() } } }
-
-    func reset() {
-        shared.reset()
-        cells.withLock { for cell in $0 { cell.reset() } }
-    }
 }
 
 /// A number that rises and falls.

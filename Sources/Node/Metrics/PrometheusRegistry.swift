@@ -102,12 +102,6 @@ public final class PrometheusRegistry: Sendable {
         register(PrometheusName.make(name, suffix: "_info"), help, labels: labels, made: .reading { 1 })
     }
 
-    func remove(_ name: String, suffix: String, _ labels: Labels) {
-        let name = PrometheusName.make(name, suffix: suffix)
-        let key = PrometheusText.labels(labels)
-        families.withLock { $0[name]?.series[key] = nil }
-    }
-
     private func find(
         _ name: String, suffix: String, _ help: String, labels: Labels, made: Instrument
     ) -> Instrument? {
