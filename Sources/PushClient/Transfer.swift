@@ -140,7 +140,7 @@ final class Transfer {
         var lines = ["Accept:", "Expect:"]
         if !fields.contains(where: { $0.0.lowercased() == "content-type" }) { lines.append("Content-Type:") }
         for (name, value) in fields {
-            if let mistake = SentField.mistake(name: name, value: value) {
+            if let mistake = SentField.mistake(name: name, value: value, isHTTP2: false) {
                 throw PushClientError(description: mistake)
             }
             // This is how libcurl is told of a field without a value.

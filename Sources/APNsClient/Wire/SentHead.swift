@@ -29,39 +29,15 @@ struct SentHead {
             return "the path and the fields have \(bytes) bytes, and may have \(settings.sentFieldBytesMax)"
         }
         for field in fields {
-            if let mistake = SentHead.mistake(field.name, field.value) { return mistake }
+            if let mistake = SentField.mistake(name: field.name, value: field.value, isHTTP2: true) {
+                return mistake
+            }
         }
         return nil
     }
 
     private var bytes: Int {
         fields.reduce(path.utf8.count) { $0 + $1.name.utf8.count + $1.value.utf8.count }
-    }
-
-    /// RFC 9113 §8.2 and RFC 9110 §5.5.
-    private static func mistake(_ name: String, _ value: String) -> String? {
-        guard !name.isEmpty, name.utf8.allSatisfy(isToken) else {
-            return "\"\(name)\" is no name of a header field in lower case"
-        }
-        guard !own.contains(name) else { return "the client sets the field \(name) itself" }
-        let isVisible = value.utf8.allSatisfy { $0 == 9 || $0 >= 32 && $0 != 127 }
-        let blanks: [UInt8?] = [9, 32]
-        guard isVisible, !blanks.contains(value.utf8.first), !blanks.contains(value.utf8.last) else {
-            return "the field \(name) has a value that cannot be sent"
-        }
-        return nil
-    }
-
-    private static let own: Set = [
-        "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
-        "transfer-encoding", "upgrade",
-    ]
-
-    private static func isToken(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
-        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-        }
     }
 
     /// Calls `body` with the block as libnghttp2 wants it, which copies it.

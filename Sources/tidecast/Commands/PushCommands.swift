@@ -26,40 +26,25 @@ extension Project.Push {
         var subject: String?
         @Option(
             help: ArgumentHelp(
-                "A push service besides the browsers' own; replaces the former list. Also *.HOST.",
+                "A push service beside the browsers' own; replaces the former list. Also *.HOST.",
                 valueName: "host[:port]"))
         var allowHost: [String] = []
         @Flag(help: "List no further push services.") var noAllowHost = false
-        @Option(
-            name: .customLong("push-ca"),
-            help: "The push services' certificate authorities, PEM, at most 64 KiB; with --data also --ca.")
-        var authorityFile: String?
-        @Flag(name: .customLong("no-push-ca"), help: "Use the system's certificate authorities.")
-        var isWithoutAuthority = false
+        @OptionGroup var authorities: AuthorityOptions
         @Flag(help: "Make another key for subscriptions from now on.") var newKey = false
 
         func validate() throws {
             guard allowHost.isEmpty || !noAllowHost else {
                 throw ValidationError("--no-allow-host lists no push service: leave out --allow-host.")
             }
-            guard authorityFile == nil || !isWithoutAuthority else {
-                throw ValidationError("Give --push-ca or --no-push-ca, not both.")
-            }
         }
 
         func run() throws {
             var connection = connection
-            let unused = connection.takeUnusedAuthority()
-            if unused != nil, authorityFile != nil || isWithoutAuthority {
-                throw ValidationError("Give --push-ca, --no-push-ca or --ca, only one of them.")
-            }
             var body: [String: Any] = [:]
+            body["ca"] = try authorities.text(orIn: connection.takeUnusedAuthority())
             body["subject"] = subject
             if !allowHost.isEmpty || noAllowHost { body["allowHosts"] = allowHost }
-            if let authorityFile = authorityFile ?? unused {
-                body["ca"] = try PushFiles.certificates(in: authorityFile)
-            }
-            if isWithoutAuthority { body["ca"] = "" }
             if newKey { body["newKey"] = true }
             let answer = try connection.call(
                 .POST, "/admin/projects/\(id.segment)/push/web", body: body

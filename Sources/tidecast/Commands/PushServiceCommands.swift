@@ -73,33 +73,20 @@ extension Project.Push {
         @Option(help: ArgumentHelp("A service in place of Google's FCM.", valueName: "url"))
         var endpoint: String?
         @Flag(help: "Use Google's FCM.") var noEndpoint = false
-        @Option(
-            name: .customLong("push-ca"),
-            help: "The service's certificate authorities, PEM, at most 64 KiB; with --data also --ca.")
-        var authorityFile: String?
-        @Flag(name: .customLong("no-push-ca"), help: "Use the system's certificate authorities.")
-        var isWithoutAuthority = false
+        @OptionGroup var authorities: AuthorityOptions
 
         func validate() throws {
             guard endpoint == nil || !noEndpoint else {
                 throw ValidationError("Give --endpoint or --no-endpoint, not both.")
             }
-            guard authorityFile == nil || !isWithoutAuthority else {
-                throw ValidationError("Give --push-ca or --no-push-ca, not both.")
-            }
         }
 
         func run() throws {
             var connection = connection
-            let unused = connection.takeUnusedAuthority()
-            if unused != nil, authorityFile != nil || isWithoutAuthority {
-                throw ValidationError("Give --push-ca, --no-push-ca or --ca, only one of them.")
-            }
             var body: [String: Any] = [:]
+            body["ca"] = try authorities.text(orIn: connection.takeUnusedAuthority())
             if let accountFile { body["serviceAccount"] = try Settings.privateText(in: accountFile) }
             body["endpoint"] = noEndpoint ? "" : endpoint
-            if let file = authorityFile ?? unused { body["ca"] = try PushFiles.certificates(in: file) }
-            if isWithoutAuthority { body["ca"] = "" }
             let answer = try connection.call(
                 .POST, "/admin/projects/\(id.segment)/push/fcm", body: body
             ).object

@@ -1,34 +1,3 @@
-/// A header field that a caller wants to send.
-enum SentField {
-    /// What keeps the field from being sent, as a sentence: RFC 9110 §5.1 and §5.5, and fields that belong to
-    /// the connection or that the client sets.
-    static func mistake(name: String, value: String) -> String? {
-        guard !name.isEmpty, name.utf8.allSatisfy(isToken) else {
-            return "\"\(name)\" is no name of a header field"
-        }
-        guard !own.contains(name.lowercased()) else { return "the client sets the field \(name) itself" }
-        let isVisible = value.utf8.allSatisfy { $0 == 9 || $0 >= 32 && $0 != 127 }
-        guard isVisible, value.utf8.first != 32, value.utf8.last != 32 else {
-            return "the field \(name) has a value that cannot be sent"
-        }
-        return nil
-    }
-
-    private static let own: Set = [
-        "connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
-        "transfer-encoding", "upgrade",
-    ]
-
-    private static func isToken(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-        }
-    }
-}
-
 /// An answer's header block, read from the lines that libcurl gives. libcurl shows HTTP/2's fields in the
 /// form of HTTP/1.1.
 struct AnswerHead {
