@@ -122,7 +122,6 @@ let shells: [Target] = [
         "Edge",
         on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"]
             + nio("NIOPosix", "NIOHTTP1", "NIOWebSocket")),
-    .floor("MemoryEngine", on: ["Model", "Journal"], settings: simulated),
     .floor("EngineDriver", on: ["Model", "Journal"]),
     .floor("SQLiteEngine", on: ["Model", "Bytes", "Journal", "CSQLite"]),
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
@@ -131,7 +130,7 @@ let shells: [Target] = [
     .floor(
         "APNsClient", on: ["Model", "PushMessages", "PushScheduling", "CNghttp2", "TLS"] + nio("NIOPosix"),
         settings: simulated),
-    .floor("LoadGenerator", on: ["CNghttp2", "CEpoll"]),
+    .floor("LoadGenerator", on: ["Model", "CNghttp2", "CEpoll"]),
     .floor("CommandOutput"),
 ]
 
@@ -146,8 +145,8 @@ let worlds: [Target] = [
             "TLS", "PushClient", "APNsClient",
             "SQLiteEngine", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
-            .product(name: "Metrics", package: "swift-metrics"),
         ] + nio("NIOPosix")),
+    .floor("MemoryEngine", on: ["Model", "Journal"], settings: simulated),
     .floor("VirtualTime", on: ["Model"], settings: simulated),
     .floor(
         "Simulator",
@@ -281,7 +280,7 @@ let tests: [Target] = [
     .tests(of: "PushScheduling", with: ["Model"]),
     .tests(of: "PushClient", with: ["TLS", "CNghttp2"] + nio("NIOPosix")),
     .tests(of: "APNsClient", with: ["PushScheduling", "TLS", "CNghttp2"] + nio("NIOPosix")),
-    .tests(of: "LoadGenerator"),
+    .tests(of: "LoadGenerator", with: ["Model"]),
     .tests(
         of: "Simulator",
         with: [
@@ -307,7 +306,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio.git", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
-        .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],

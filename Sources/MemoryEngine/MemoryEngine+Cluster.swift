@@ -6,7 +6,7 @@ import Model
 extension MemoryEngine: ClusterEngine {
     public func renewLease(_ session: SessionID, info: [UInt8]) throws(EngineError) {
         try works()
-        guard lives(session) else { throw .fenced }
+        guard isLiving(session) else { throw .fenced }
         leases[session, default: (0, [])].counter += 1
         leases[session]?.info = info
     }
@@ -35,7 +35,7 @@ extension MemoryEngine: ClusterEngine {
     public func register(_ session: SessionID, node: String) throws(EngineError) {
         try works()
         guard !share.isHome, session.rawValue > 0 else { throw .refused("in the home a session begins") }
-        if lives(session) {
+        if isLiving(session) {
             let holder = sessionList[Int(session.rawValue) - 1].node
             guard holder == node else {
                 throw .refused("session \(session.rawValue) is of node \(holder) here")

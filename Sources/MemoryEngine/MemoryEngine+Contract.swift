@@ -19,12 +19,12 @@ extension MemoryEngine {
             makeRoom(for: session)
             unknownSessions.remove(session)
         }
-        if lives(session) { sessionList[Int(session.rawValue) - 1].isAlive = false }
+        if isLiving(session) { sessionList[Int(session.rawValue) - 1].isAlive = false }
     }
 
     public func isAlive(_ session: SessionID) throws(EngineError) -> Bool {
         try works()
-        return lives(session)
+        return isLiving(session)
     }
 
     public func createPartitions(count: Int, histories: [History]) throws(EngineError) {
@@ -48,8 +48,8 @@ extension MemoryEngine {
         _ partition: PartitionID, from former: PartitionRow, by session: SessionID, barrier: Row
     ) throws(EngineError) -> Epoch? {
         let index = try self.partition(partition)
-        guard lives(session) else { throw .fenced }
-        if let owner = former.owner, owner != session, lives(owner) {
+        guard isLiving(session) else { throw .fenced }
+        if let owner = former.owner, owner != session, isLiving(owner) {
             throw .refused("session \(owner.rawValue) lives and owns partition \(partition.rawValue)")
         }
         let row = partitionsByID[index].row

@@ -93,14 +93,14 @@ public final class MemoryEngine: Engine {
         return Int(id.rawValue)
     }
 
-    func lives(_ session: SessionID) -> Bool {
+    func isLiving(_ session: SessionID) -> Bool {
         session.rawValue > 0 && session.rawValue <= UInt64(sessionList.count)
             && sessionList[Int(session.rawValue) - 1].isAlive
     }
 
     func owned(_ id: PartitionID, by session: SessionID) throws(EngineError) -> Int {
         let index = try partition(id)
-        guard lives(session), partitionsByID[index].row.owner == session else { throw .fenced }
+        guard isLiving(session), partitionsByID[index].row.owner == session else { throw .fenced }
         return index
     }
 
@@ -132,7 +132,7 @@ public final class MemoryEngine: Engine {
     }
 
     private func commit(session: SessionID, batch: BatchID, rows: [Row]) -> [RowOutcome] {
-        guard lives(session) else { return Array(repeating: .fenced, count: max(1, rows.count)) }
+        guard isLiving(session) else { return Array(repeating: .fenced, count: max(1, rows.count)) }
         guard !rows.isEmpty else { return [.appended] }
         return rows.map { row in
             let index = Int(row.partition.rawValue)

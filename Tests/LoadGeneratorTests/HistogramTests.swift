@@ -1,3 +1,4 @@
+import Model
 import Testing
 
 @testable import LoadGenerator
@@ -21,7 +22,7 @@ struct HistogramTests {
 
     @Test("gives the percentiles of a sorted list, to its precision", arguments: [1, 7, 100, 12_345])
     func percentiles(count: Int) {
-        var random = LoadGenerator64(seed: UInt64(count))
+        var random = SeededGenerator(seed: UInt64(count))
         let values = (0..<count).map { _ in UInt64.random(in: 0..<10_000_000, using: &random) }.sorted()
         var histogram = Histogram()
         for value in values.shuffled(using: &random) { histogram.record(value) }
@@ -75,7 +76,7 @@ struct SequenceWindowTests {
         "agrees with a set of what came, for any order within the window",
         arguments: 1...20 as ClosedRange<UInt64>)
     func twin(seed: UInt64) {
-        var random = LoadGenerator64(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var window = SequenceWindow(from: 0)
         var came: Set<Int> = []
         for _ in 0..<2000 {

@@ -1,3 +1,4 @@
+import Model
 import Testing
 
 @testable import LoadGenerator
@@ -62,7 +63,7 @@ struct EventScannerTests {
 
     @Test("survives any bytes", arguments: 1...20 as ClosedRange<UInt64>)
     func noise(seed: UInt64) {
-        var random = LoadGenerator64(seed: seed)
+        var random = SeededGenerator(seed: seed)
         let alphabet = Array("\n\r:dataevent message\"n1".utf8)
         var scanner = EventScanner()
         var numbers: [Int] = []

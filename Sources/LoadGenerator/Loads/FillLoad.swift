@@ -1,4 +1,5 @@
 import Glibc
+import Model
 
 /// Fills a server with devices and subscriptions: topics whose sizes fall by Zipf's law, or all equal.
 public struct FillLoad: Sendable {
@@ -47,12 +48,12 @@ public struct FillLoad: Sendable {
 
 /// The batches of a fill. A seeded start and a step through all devices give each topic its devices, so that
 /// no device comes twice in a topic and no list is kept.
-struct FillPlan: Sequence, IteratorProtocol {
+struct FillPlan: Swift.Sequence, IteratorProtocol {
     private let devices: Int
     private let sizes: [Int]
     private let prefix: String
     private let steps: [Int]
-    private var random: LoadGenerator64
+    private var random: SeededGenerator
     private var topic = -1
     private var left = 0
     private var first = 0
@@ -62,7 +63,7 @@ struct FillPlan: Sequence, IteratorProtocol {
         devices = load.devices
         sizes = load.sizes()
         prefix = load.prefix
-        random = LoadGenerator64(seed: load.seed)
+        random = SeededGenerator(seed: load.seed)
         var steps: [Int] = []
         for _ in 0..<64 {
             var step = Int.random(in: 1..<Swift.max(2, load.devices), using: &random)
