@@ -21,7 +21,7 @@ public final class ListenerCounters: Sendable {
 /// What a gate reports for the log. The gate reports each occurrence; its user bounds the log lines.
 public enum ListenerNotice: Hashable, Sendable {
     /// All places are taken.
-    case full(places: Int)
+    case full(connections: Int)
     /// The process or the machine has no descriptor left.
     case outOfDescriptors(String)
     /// An address has as many connections as it may have.
@@ -78,7 +78,7 @@ public final class ListenerGate: Sendable {
     fileprivate func admit(_ connection: any Channel) -> Bool {
         let client = ClientAddress(connection.remoteAddress)
         let now = ListenerGate.now
-        let (verdict, places) = state.withLock {
+        let (verdict, connectionsMax) = state.withLock {
             ($0.gate.admit(client, now: now), $0.gate.bounds.connectionsMax)
         }
         switch verdict {
@@ -97,7 +97,7 @@ public final class ListenerGate: Sendable {
         }
         if follow() {
             counters.pauses.add(1, ordering: .relaxed)
-            tell(.full(places: places))
+            tell(.full(connections: connectionsMax))
         }
         return verdict == .admitted
     }

@@ -16,8 +16,8 @@ public struct ChannelID: Hashable, Sendable {
     public init?(_ text: some Collection<UInt8>) {
         guard text.count == ChannelID.textCount else { return nil }
         var digits: [UInt8] = []
-        for (place, byte) in text.enumerated() {
-            guard ChannelID.hyphens.contains(place) == (byte == UInt8(ascii: "-")) else { return nil }
+        for (offset, byte) in text.enumerated() {
+            guard ChannelID.hyphens.contains(offset) == (byte == UInt8(ascii: "-")) else { return nil }
             if byte != UInt8(ascii: "-") { digits.append(byte) }
         }
         guard let high = Hex.parse(digits.prefix(16)), let low = Hex.parse(digits.suffix(16)) else {

@@ -10,12 +10,13 @@ extension Cluster {
     func tellOperators(_ note: ControlNote) {
         switch note {
         case .members(let names):
-            log.info("members", metadata: ["names": "\(names.joined(separator: ","))"])
+            log.info("the members changed", metadata: ["names": "\(names.joined(separator: ","))"])
         case .stranger(let name, let reason):
             log.error(
                 "a node is not understood, and is no member: upgrade from one version to the next in steps",
                 metadata: ["node": "\(name)", "reason": "\(reason)"])
-        case .status(let status): log.info("status", metadata: ["status": "\(status)"])
+        case .status(let status):
+            log.info("the node's status changed", metadata: ["status": "\(status)"])
         case .fenced(let session):
             log.warning(
                 "a session was fenced: its lease stood still", metadata: ["session": "\(session.rawValue)"])
@@ -29,8 +30,9 @@ extension Cluster {
             log.warning(
                 "this node could not take a partition",
                 metadata: ["partition": "\(id.rawValue)", "error": "\(reason)"])
-        case .ready: log.notice("ready")
-        case .notReady(let reason): log.warning("not ready", metadata: ["reason": "\(reason)"])
+        case .ready: log.notice("the node is ready")
+        case .notReady(let reason):
+            log.warning("the node is not ready", metadata: ["reason": "\(reason)"])
         case .databaseAway(let number, let reason):
             log.error(
                 "a database is away: the partitions in it wait",

@@ -66,10 +66,10 @@ private final class ToldNotices: Sendable {
     func tell(_ notice: ListenerNotice, _ whose: String, log: Logger) {
         let (line, detail): (Logger.Message, Logger.Metadata) =
             switch notice {
-            case .full(let places):
+            case .full(let connections):
                 (
                     "no connection is accepted until one closes: all places are taken",
-                    ["places": "\(places)"]
+                    ["connections": "\(connections)"]
                 )
             case .outOfDescriptors(let reason):
                 ("no connection can be accepted: the listener pauses", ["reason": "\(reason)"])

@@ -119,7 +119,9 @@ public struct ClusterConfiguration: Sendable {
                 reason = why
             }
             if listener == nil {
-                log.warning("cordoned", metadata: ["node": "\(configuration.name)", "reason": "\(reason)"])
+                log.warning(
+                    "this node waits before it joins the cluster",
+                    metadata: ["node": "\(configuration.name)", "reason": "\(reason)"])
                 listener = try StartupListener(configuration, reason: reason, log)
             }
             listener?.say(reason)

@@ -36,7 +36,7 @@ public struct DevicePlacement: Sendable {
     private var order: [(partition: PartitionID, share: UInt32)]
     /// Laps in which all partitions take the same number of devices.
     private let sharedLaps: UInt32
-    /// Invariant: 0 <= place < order.count, unless the order is empty.
+    /// Invariant: 0 <= index < order.count, unless the order is empty.
     private var index = 0
     /// Invariant: 1 <= lap <= lapMax.
     private var lap: UInt32 = 1

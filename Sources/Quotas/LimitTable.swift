@@ -48,7 +48,8 @@ struct LimitTable: Sendable {
     /// once they are used. Each `take` looks at `sweepCount` other cells. Where an entry must go, the table
     /// looks at `evictionSample` entries.
     init(periods: Periods, countMax: Int, sweepCount: Int, evictionSample: Int, salt: UInt64 = 0) {
-        precondition(sweepCount > 0 && evictionSample > 0, "who looks at nobody forgets nobody")
+        precondition(
+            sweepCount > 0 && evictionSample > 0, "sweepCount and evictionSample must be at least 1")
         (self.sweepCount, self.evictionSample) = (sweepCount, evictionSample)
         (self.periods, self.salt) = (periods, salt)
         var size = 16

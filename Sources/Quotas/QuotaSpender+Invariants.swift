@@ -6,7 +6,9 @@ extension QuotaSpender {
     /// The first law that is broken; `nil` where none is. `isWhole`: checks the laws of all leased tokens
     /// also.
     public func brokenInvariant(isWhole: Bool) -> String? {
-        if isWakeSet == active.isEmpty { return "who is looked after and when does not go together" }
+        if isWakeSet == active.isEmpty {
+            return "a wake-up must be set exactly while leased tokens are active"
+        }
         if numbers.count > bounds.projectCountMax { return "more projects are known than may be" }
         if leasedTokens.count != numbers.count * 3 || table.count + free.count != numbers.count {
             return "the slots of projects are counted wrongly"

@@ -58,7 +58,7 @@ extension RegistrationKeys {
             RegistrationKeys.hmac(keys.nonces, plain).prefix(RegistrationKeys.nonceBytes))
         let head = newest.key.number
         guard let sealed = RegistrationKeys.encipher(plain, keys.cipher, nonce: nonce, head: head) else {
-            fatalError("AES-256-GCM is not to be had from libcrypto")
+            fatalError("libcrypto has no AES-256-GCM")
         }
         return Base64URL.encode([head] + nonce + sealed)
     }
@@ -78,15 +78,15 @@ extension RegistrationKeys {
         guard
             let plain = RegistrationKeys.decipher(sealed, key.channels.cipher, nonce: nonce, head: bytes[0])
         else { return .failure(.malformed) }
-        func word(_ place: Int) -> UInt64 {
-            plain[(place * 8)..<(place * 8 + 8)].reduce(0) { $0 << 8 | UInt64($1) }
+        func word(at index: Int) -> UInt64 {
+            plain[(index * 8)..<(index * 8 + 8)].reduce(0) { $0 << 8 | UInt64($1) }
         }
         guard
-            let device = RegistrationKeys.registration(word(0), word(1), key: key.key, suffix: nil)
+            let device = RegistrationKeys.registration(word(at: 0), word(at: 1), key: key.key, suffix: nil)
         else { return .failure(.malformed) }
         return device.map { device in
             ChannelAddress(
-                device: device, channel: ChannelID(high: word(2), low: word(3)),
+                device: device, channel: ChannelID(high: word(at: 2), low: word(at: 3)),
                 senderKeyHash: extra > 0 ? Array(plain[RegistrationKeys.plainBytes...]) : nil)
         }
     }

@@ -115,7 +115,7 @@ public final class RegistrationKeys {
     private static func context(_ key: [UInt8], encrypt: Int32) -> OpaquePointer {
         guard let context = EVP_CIPHER_CTX_new(),
             EVP_CipherInit_ex(context, EVP_aes_128_ecb(), nil, key, nil, encrypt) == 1
-        else { fatalError("AES-128 is not to be had from libcrypto") }
+        else { fatalError("libcrypto has no AES-128") }
         EVP_CIPHER_CTX_set_padding(context, 0)
         return context
     }

@@ -8,7 +8,7 @@ struct OpenStreamTests {
     private static let resetKind: UInt8 = 3
     private static let headersKind: UInt8 = 1
 
-    /// A server with room for 32 streams besides the 8 of each connection.
+    /// A server with room for 32 streams beyond the 8 of each connection.
     private func server(answer: @escaping RawServer.Answer) throws -> RawServer {
         var configuration = EdgeConfiguration()
         configuration.answerBytesOfAllMax = 32 * EdgeConfiguration.openStreamBytes

@@ -8,7 +8,7 @@ import Testing
 @Suite("Ids that leak nothing") struct LeakTests {
     /// The positions of one device's events, 1 ms apart. Between two of them `others` messages of another
     /// project go to the same partition.
-    private func positions(besides others: Int) throws -> [UInt64] {
+    private func positions(beside others: Int) throws -> [UInt64] {
         let harness = PartitionHarness(count: 1)
         let (device, credential) = try #require(harness.register(in: 0))
         let reply = harness.request(
@@ -37,9 +37,9 @@ import Testing
 
     @Test("have the same positions with and without the traffic of others")
     func otherTraffic() throws {
-        let alone = try positions(besides: 0)
+        let alone = try positions(beside: 0)
         #expect(alone.count == 20)
-        #expect(try positions(besides: 3) == alone)
-        #expect(try positions(besides: 40) == alone)
+        #expect(try positions(beside: 3) == alone)
+        #expect(try positions(beside: 40) == alone)
     }
 }

@@ -44,7 +44,7 @@ struct QuotaLawTests {
         isSeen("leased tokens are not looked after") {
             $0.spenders[0].leasedTokens[0].state = .idle(since: .zero)
         }
-        isSeen("who is looked after and when does not go together") { $0.spenders[0].active = [] }
+        isSeen("a wake-up must be set exactly while leased tokens are active") { $0.spenders[0].active = [] }
         isSeen("leased tokens are looked after twice") { $0.spenders[0].active += $0.spenders[0].active }
         isSeen("an operation waits, and nothing was asked for it") {
             $0.spenders[0].leasedTokens[0].hasWaiting = true

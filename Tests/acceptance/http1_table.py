@@ -3,6 +3,7 @@ that the server may answer, with `closed` where the server must then close the c
 must not. `|` separates alternatives. See http_tables.sh."""
 import re
 import socket
+import ssl
 import sys
 import time
 
@@ -177,10 +178,10 @@ def observe(port, tls, piece, wanted):
         try:
             got = connection.recv(65536)
             closed, came, quiet = got == b"", came + got, False
-        except (BlockingIOError, OSError) as error:
-            closed = not isinstance(error,
-                                    (BlockingIOError, TimeoutError)) and "want read" not in str(error) \
-                and "did not complete" not in str(error)
+        except (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except OSError:
+            closed = True
         try:
             if piece and not closed:
                 piece = piece[connection.send(piece[:65536]):]

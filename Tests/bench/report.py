@@ -66,6 +66,7 @@ Every server ran on loopback on the same machine as its load, one after the othe
 measured by the same client (`tidecast bench`, one thread, a process of its own). The key figure is **CPU-µs
 each**: user and system time of the server's processes (`/proc/PID/stat`) for each operation; it changes least
 on a shared machine. Of repeated runs the middle one stands. Differences under 15 % mean nothing.
+[benchmarks/comparisons.md](benchmarks/comparisons.md) has runs of two builds in turn.
 
 Tidecast's data was on disk and synced before each answer, its bearer, JSON and quotas checked, its quotas
 raised with `tidecast project quota`. nginx ran with one worker; redis and nchan keep nothing on disk except

@@ -80,7 +80,7 @@ class Project:
 
 
 class Shop(Project):
-    """The project with a key for Web Push, and a push service besides the browsers' own. `allowed` is the
+    """The project with a key for Web Push, and a push service beside the browsers' own. `allowed` is the
     operator's entry for the service."""
 
     def __init__(self, server, service, authority, allowed=None):

@@ -156,7 +156,7 @@ public struct ClusterView: Sendable {
 
     public init() {}
 
-    /// How gossip sees the session; a node knows of itself that it is alive.
+    /// The session's state in gossip; the node's own session is always alive.
     public func state(of session: SessionID) -> Membership.State {
         session == own ? .alive : gossip.first { $0.session == session }?.state ?? .alive
     }

@@ -46,9 +46,9 @@ public final class LoopCore<Host: LoopHost> {
     var away: Set<PartitionID> = []
     /// In a cluster: the sessions that lived at the node's last look.
     var livingSessions: Set<SessionID> = []
-    /// What the node has read of partitions that it may inherit, and the machines of partitions that it has
-    /// inherited and whose rest it is reading.
+    /// What the node has read of partitions that it may inherit.
     var followed: [PartitionID: FollowedPartition] = [:]
+    /// Machines of inherited partitions whose last records are still being read.
     var inherited: [PartitionID: Partition] = [:]
     /// Partitions that the loop is giving up.
     var leaving: Set<PartitionID> = []

@@ -75,7 +75,7 @@ public enum Request: Sendable {
 
     public enum ChangeKind: Hashable, Sendable { case subscribe, unsubscribe }
 
-    /// About how many bytes the request keeps, besides a fixed few.
+    /// About how many bytes the request keeps, beyond a fixed few.
     public var weight: Int {
         switch self {
         case .sendToTopic(_, _, _, let message, _), .sendToCondition(_, _, _, let message, _),
@@ -244,7 +244,7 @@ public enum StreamFrame: Sendable {
     /// until a frame says so again. The frame is numbered like a push, so that the gateway notices its loss.
     case cutOff(CutOff)
 
-    /// About how many bytes the frame keeps, besides a fixed few.
+    /// About how many bytes the frame keeps, beyond a fixed few.
     public var weight: Int {
         switch self {
         case .events(_, _, _, _, _, let events): events.reduce(0) { $0 + 32 + $1.event.count }

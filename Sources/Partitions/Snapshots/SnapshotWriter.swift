@@ -26,7 +26,7 @@ final class SnapshotWriter {
     private enum Phase: Comparable {
         case devices, topics, log, streams, names, done
 
-        /// The cost of a step besides the bytes that it makes, in bytes, as measured by `core-bench
+        /// The cost of a step apart from the bytes that it makes, in bytes, as measured by `core-bench
         /// snapshots`: a topic with few members takes longer to find than to write.
         var cost: Int {
             switch self {

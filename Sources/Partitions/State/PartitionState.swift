@@ -43,7 +43,8 @@ struct PartitionState: ~Copyable {
     var windows = RecentMap<UInt64, DeduplicationWindow>()
     var conditions: [ConditionTicket: PendingCondition] = [:]
     var fanouts = Fanouts()
-    /// The snapshot that is being made. It hears of what it has not written yet before that changes.
+    /// The writer of the snapshot under way. Before an object changes, the state gives the writer its former
+    /// form.
     private(set) var writer: SnapshotWriter?
 
     init(

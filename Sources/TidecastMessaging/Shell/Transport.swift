@@ -126,11 +126,11 @@ private final class SessionStream: TransportStream, @unchecked Sendable {
         self.tasks = tasks
     }
 
-    func start(_ request: URLRequest, _ hearer: RunningTask.Hearer) {
+    func start(_ request: URLRequest, _ receiver: RunningTask.Receiver) {
         lock.withLock {
             guard !isCancelled else { return }
             let next = session.dataTask(with: request)
-            tasks.insert(next.taskIdentifier, hearer)
+            tasks.insert(next.taskIdentifier, receiver)
             next.resume()
             task = next
         }
@@ -147,20 +147,20 @@ private final class SessionStream: TransportStream, @unchecked Sendable {
     }
 }
 
-/// One task of the session: who hears of it, and what has come so far.
+/// One running task: its receiver, and what has arrived.
 private struct RunningTask: Sendable {
-    enum Hearer: Sendable {
+    enum Receiver: Sendable {
         case call(@Sendable (TransportAnswer) -> Void)
         case stream(@Sendable (StreamBytes) -> Void)
     }
-    var hearer: Hearer
+    var receiver: Receiver
     var status: Int?
     var retryAfter: String?
     var body = Data()
 
     /// Streams that stand pass their bytes on; all other bodies are collected.
     var isStanding: Bool {
-        if case .stream = hearer { status == 200 } else { false }
+        if case .stream = receiver { status == 200 } else { false }
     }
 }
 
@@ -169,8 +169,8 @@ private final class TaskTable: @unchecked Sendable {  // Safe, because `lock` gu
     private let lock = NSLock()
     private var running: [Int: RunningTask] = [:]
 
-    func insert(_ id: Int, _ hearer: RunningTask.Hearer) {
-        lock.withLock { running[id] = RunningTask(hearer: hearer) }
+    func insert(_ id: Int, _ receiver: RunningTask.Receiver) {
+        lock.withLock { running[id] = RunningTask(receiver: receiver) }
     }
     func remove(_ id: Int) -> RunningTask? { lock.withLock { running.removeValue(forKey: id) } }
     func change(_ id: Int, _ body: (inout RunningTask) -> Void) -> RunningTask? {
@@ -201,7 +201,7 @@ private final class SessionDelegate: NSObject, URLSessionDataDelegate {
             $0.status = answer?.statusCode
             $0.retryAfter = answer?.value(forHTTPHeaderField: "Retry-After")
         }
-        if let task, task.isStanding, case .stream(let heard) = task.hearer { heard(.opened) }
+        if let task, task.isStanding, case .stream(let heard) = task.receiver { heard(.opened) }
         completionHandler(task == nil ? .cancel : .allow)
     }
 
@@ -209,7 +209,7 @@ private final class SessionDelegate: NSObject, URLSessionDataDelegate {
         let task = tasks.change(dataTask.taskIdentifier) { if !$0.isStanding { $0.body += data } }
         guard let task else { return }
         if task.isStanding {
-            if case .stream(let heard) = task.hearer { heard(.bytes(data)) }
+            if case .stream(let heard) = task.receiver { heard(.bytes(data)) }
         } else if task.body.count > SessionDelegate.bodyBytesMax {
             dataTask.cancel()
         }
@@ -218,7 +218,7 @@ private final class SessionDelegate: NSObject, URLSessionDataDelegate {
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
         guard let ended = tasks.remove(task.taskIdentifier) else { return }
         let reason = error.map { $0.localizedDescription } ?? "The connection ended."
-        switch ended.hearer {
+        switch ended.receiver {
         case .call(let done):
             if error == nil, let status = ended.status {
                 done(.answered(status: status, retryAfter: ended.retryAfter, body: ended.body))

@@ -1,7 +1,7 @@
 /// Reads server-sent events from bytes as they come.
 ///
-/// Source: WHATWG HTML, "Server-sent events", 9.2.6. The parser tells comments apart from nothing: any byte
-/// shows that the connection lives.
+/// Source: WHATWG HTML, "Server-sent events", 9.2.6. Comments make no event; the caller counts any byte as
+/// a sign of life.
 struct EventParser {
     struct Event: Equatable {
         var id: String?

@@ -165,9 +165,9 @@ struct NodeService: Service {
 
     func run() async throws {
         try? await gracefulShutdown()
-        log.info("draining")
+        log.info("the node drains")
         await node.stop()
-        log.info("stopped")
+        log.info("the node has stopped")
     }
 }
 
