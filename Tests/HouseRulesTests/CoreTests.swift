@@ -6,8 +6,8 @@ import Testing
     private func targets(of list: String, in manifest: String) throws -> Set<String> {
         let begin = try #require(manifest.range(of: "\nlet \(list): [Target] = [\n")).upperBound
         let end = try #require(manifest[begin...].range(of: "\n]\n")).lowerBound
-        return Set(
-            manifest[begin..<end].matches(of: /\.(?:floor\(|target\(\s*name:)\s*"(\w+)"/).map { String($0.1) })
+        let named = manifest[begin..<end].matches(of: /\.(?:floor\(|target\(\s*name:)\s*"(\w+)"/)
+        return Set(named.map { String($0.1) })
     }
 
     @Test("hold in each target that the manifest lists as model, core or API, and in the simulated world")
