@@ -1,7 +1,7 @@
 import Bytes
 import Model
 
-/// A project's settings for the relay: the customer's own Firebase project, and the service account with
+/// A project's settings for the relay: the operator's own Firebase project, and the service account with
 /// which the server sends there.
 public struct RelaySettings: Hashable, Sendable {
     /// What the server keeps of a service account's file.

@@ -1,4 +1,4 @@
-/// A device's token of the customer's own Firebase project, as a transport stores it.
+/// A device's token of the operator's own Firebase project, as a transport stores it.
 public struct FCMAddress: Hashable, Sendable {
     /// Today's tokens have 140 to 250 characters.
     public static let tokenBytesMax = 1024

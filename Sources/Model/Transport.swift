@@ -8,7 +8,7 @@ public struct Transport: Hashable, Sendable {
         case web = 1
         /// Apple's push service: device token, environment and bundle id.
         case apns = 2
-        /// A token of the customer's own Firebase project.
+        /// A token of the operator's own Firebase project.
         case fcm = 3
         /// The service in settings, counters and logs.
         public var word: String {

@@ -7,7 +7,7 @@ extension PushComposer {
     /// FCM's bound of keys and values of data and notification.
     private static let relayPayloadMax = 4096
 
-    /// The body of FCM's `messages:send` that passes a message on to `token`, a token of the customer's own
+    /// The body of FCM's `messages:send` that passes a message on to `token`, a token of the operator's own
     /// Firebase project.
     ///
     /// The topic's name stands in the data under `tidecast_topic`, unless the data would be too long with it.

@@ -100,7 +100,7 @@ struct TransportReader {
         return text
     }
 
-    /// `{"fcm": {"token"}}`: the app's token of the customer's own Firebase project.
+    /// `{"fcm": {"token"}}`: the app's token of the operator's own Firebase project.
     private func fcm(_ block: JSONValue) throws(APIError) -> Transport? {
         if block.kind == .null { return nil }
         guard block.kind == .object else { throw .type("fcm", "OBJECT", value: block) }
