@@ -173,7 +173,7 @@ import Testing
         let (_, form) = try #require(next(post(path()), topics: topics))
         let refusal = QuotaRefusal(kind: .deviceMinute, limit: 240, retryDelay: .seconds(30))
         #expect(harness.api.render(.refused(.quota(refusal)), form).status == 429)
-        harness.api.moment = harness.api.moment.advanced(by: .seconds(20))
+        harness.moment = harness.moment.advanced(by: .seconds(20))
         let answer = post(path(key)).response
         #expect(answer?.status == 429)
         #expect(answer?.fields.contains { $0.name == "retry-after" && $0.value == "11" } ?? false)
@@ -181,7 +181,7 @@ import Testing
         let other = Registration(
             project: device.project, partition: PartitionID(3), index: DeviceIndex(8), nonce: 77, key: 1)
         #expect(post(path(nil, other)).form != nil)
-        harness.api.moment = harness.api.moment.advanced(by: .seconds(10))
+        harness.moment = harness.moment.advanced(by: .seconds(10))
         #expect(post(path()).form != nil)
         // The project's own quota says nothing about the device.
         let sends = QuotaRefusal(kind: .sends, limit: 1, retryDelay: .seconds(30))
