@@ -75,6 +75,7 @@ extension HTTP1Connection {
         let pipeline = context.pipeline.syncOperations
         let configuration = loop.configuration
         let most = configuration.socketMessageBytesMax
+        let connection = WebSocketConnection(responder, loop: loop, client: client)
         do {
             try pipeline.addHandler(WebSocketFrameEncoder(), name: "ws-encoder")
             try pipeline.addHandler(
@@ -82,14 +83,13 @@ extension HTTP1Connection {
                     WebSocketFrameDecoder(maxFrameSize: most), maximumBufferSize: 2 * most + 65536),
                 name: "ws-decoder")
             try pipeline.addHandler(WebSocketProtocolErrorHandler(), name: "ws-errors")
-            try pipeline.addHandler(WebSocketFrameRules(), name: "ws-rules")
+            try pipeline.addHandler(WebSocketFrameRules(connection), name: "ws-rules")
             try pipeline.addHandler(
                 NIOWebSocketFrameAggregator(
                     minNonFinalFragmentSize: 1, maxAccumulatedFrameCount: configuration.socketFramesMax,
                     maxAccumulatedFrameSize: most), name: "ws-frames")
             current = nil
-            try pipeline.addHandler(
-                WebSocketConnection(responder, loop: loop, client: client), name: "ws")
+            try pipeline.addHandler(connection, name: "ws")
         } catch {
             if responder.isOpen { end(responder) }
             return context.close(promise: nil)

@@ -188,7 +188,9 @@ final class HTTP2Session {
                 guard let start = text.baseAddress else { return }
                 var head = ResponseHead(text: start, vector: vector)
                 head.add(":status", status)
-                for field in fields { head.add(field.name, field.value) }
+                for field in fields where !ResponseHead.isOfConnection(field.name) {
+                    head.add(field.name, field.value)
+                }
                 if length != nil { head.add("content-length", lengthText) }
                 head.add("date", date)
                 var provider = nghttp2_data_provider()

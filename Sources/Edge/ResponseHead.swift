@@ -11,6 +11,15 @@ struct ResponseHead {
         self.vector = vector
     }
 
+    /// Whether the field is of one connection, as HTTP/1.1 has such fields. HTTP/2 forbids them
+    /// (RFC 9113 §8.2.2).
+    static func isOfConnection(_ name: String) -> Bool {
+        switch name {
+        case "upgrade", "connection", "keep-alive", "proxy-connection", "transfer-encoding": true
+        default: false
+        }
+    }
+
     mutating func add(_ name: String, _ value: String) {
         let (name, nameCount) = put(name)
         let (value, valueCount) = put(value)

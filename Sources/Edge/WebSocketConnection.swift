@@ -3,15 +3,24 @@ import NIOCore
 import NIOWebSocket
 
 /// Refuses frames that NIO's decoder lets through: a client must mask each frame, and no extension was
-/// agreed on that would use the reserved bits (RFC 6455 §5.1, §5.2).
+/// agreed on that would use the reserved bits (RFC 6455 §5.1, §5.2). Tells the connection of each part of a
+/// message before NIO keeps it for the rest.
 final class WebSocketFrameRules: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
     typealias InboundOut = WebSocketFrame
+
+    private let connection: WebSocketConnection
+
+    init(_ connection: WebSocketConnection) { self.connection = connection }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = unwrapInboundIn(data)
         guard frame.maskKey != nil, !frame.rsv1, !frame.rsv2, !frame.rsv3 else {
             context.fireErrorCaught(WebSocketFault.protocolError)
+            return
+        }
+        guard connection.keeps(frame) else {
+            context.fireErrorCaught(WebSocketFault.noRoom)
             return
         }
         context.fireChannelRead(data)
@@ -20,11 +29,13 @@ final class WebSocketFrameRules: ChannelInboundHandler {
 
 enum WebSocketFault: Error {
     case protocolError
+    /// The parts of messages that are not whole take too many bytes.
+    case noRoom
 }
 
 /// The deadlines of a WebSocket, in seconds of the loop's coarse clock.
 struct WebSocketClocks {
-    enum Step: Hashable { case none, ping, end, drop }
+    enum Step: Hashable { case none, ping, end, refuse, drop }
 
     private let configuration: EdgeConfiguration
     private let opened: Int
@@ -33,6 +44,8 @@ struct WebSocketClocks {
     private var stuckSince: Int?
     private var closingSince: Int?
     private var hadMessage = false
+    /// Since when a message is under way of which parts came, and not the last.
+    private var partsSince: Int?
 
     init(_ configuration: EdgeConfiguration, second: Int) {
         self.configuration = configuration
@@ -46,6 +59,11 @@ struct WebSocketClocks {
         if isMessage { hadMessage = true }
     }
 
+    /// A part of a message has come. What comes between the parts does not lengthen the message's time.
+    mutating func notePart(second: Int, isLast: Bool) {
+        partsSince = isLast ? nil : partsSince ?? second
+    }
+
     /// The server has sent its last frame.
     mutating func noteClosing(second: Int) { closingSince = closingSince ?? second }
 
@@ -54,6 +72,7 @@ struct WebSocketClocks {
         stuckSince = stuck ? stuckSince ?? second : nil
         if let closingSince { return second - closingSince >= configuration.lingerSeconds ? .drop : .none }
         if let stuckSince, second - stuckSince > configuration.stuckSeconds { return .drop }
+        if let partsSince, second - partsSince > configuration.bodySeconds { return .refuse }
         if !hadMessage, second - opened > configuration.bodySeconds { return .end }
         if let pinged { return second - pinged > configuration.socketPongSeconds ? .end : .none }
         guard second - heard > configuration.socketPingSeconds else { return .none }
@@ -76,6 +95,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         static let unsupported: UInt16 = 1003
         static let tooMuch: UInt16 = 1008
         static let tooLong: UInt16 = 1009
+        static let tryAgainLater: UInt16 = 1013
     }
 
     let loop: EdgeLoop
@@ -90,6 +110,8 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
     private var guardian = AbuseGuard()
     private var pending: PendingBytes
     private var streams: KeptBytes
+    /// The bytes of a message of which not all parts have come.
+    private var parts: ByteBudget
 
     init(_ responder: Responder, loop: EdgeLoop, client: ClientAddress?) {
         self.loop = loop
@@ -98,6 +120,9 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         let address = loop.budgets.key(of: client)
         pending = PendingBytes(loop.budgets.pending, for: address)
         streams = KeptBytes(loop.budgets.streams, for: address, bytesMax: loop.configuration.streamBytesMax)
+        parts = ByteBudget(
+            loop.budgets.bodies, for: address, bytesMax: loop.configuration.bodyBytesMax,
+            free: ByteBudget.freeBytesOfOne, step: ByteBudget.stepBytesOfOne)
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -112,6 +137,19 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
     var peer: Peer { Peer.of(context) }
 
     // MARK: From the client
+
+    /// A frame has come. Returns false where there is no room for a part of a message.
+    func keeps(_ frame: WebSocketFrame) -> Bool {
+        switch frame.opcode {
+        case _ where isClosing: return true
+        case .text, .binary, .continuation:
+            clocks.notePart(second: loop.second, isLast: frame.fin)
+            guard frame.fin else { return parts.take(frame.length) }
+            parts.end()
+            return true
+        default: return true
+        }
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = unwrapInboundIn(data)
@@ -140,6 +178,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         case is NIOWebSocketError:
             isClosing = true
             clocks.noteClosing(second: loop.second)
+        case WebSocketFault.noRoom: close(Code.tryAgainLater)
         case is WebSocketFault: close(Code.protocolError)
         case NIOWebSocketFrameAggregator.Error.accumulatedFrameSizeIsTooLarge,
             NIOWebSocketFrameAggregator.Error.tooManyFragments:
@@ -162,6 +201,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         ping = nil
         pending.clear()
         streams.end()
+        parts.end()
         responder.close()
         loop.handler.cancelled(responder)
     }
@@ -181,6 +221,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         case .none: break
         case .ping: write(.ping, context.channel.allocator.buffer(capacity: 0), to: context)
         case .end: close(Code.goingAway)
+        case .refuse: close(Code.tooMuch)
         case .drop: context.close(promise: nil)
         }
     }

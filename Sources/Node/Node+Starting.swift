@@ -33,6 +33,7 @@ extension Node {
         var options = PartitionOptions(partitionCount: opened.partitions.count)
         options.recordBytesMax = 1 << 20
         options.generation = opened.generation
+        options.unreachableMax = configuration.unreachableMax
         options.databaseCount = engines.all.count
         return NodeShared(
             partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,

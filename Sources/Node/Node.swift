@@ -62,6 +62,9 @@ public struct NodeConfiguration: Sendable {
     /// machine's own addresses.
     public var connectionsPerAddressSecond: Int?
     public static let connectionsPerSecondMax = ConnectionLimiter.perSecondMax
+    /// How long all addresses of a device may be gone before the device ends; `nil`: for ever.
+    public var unreachableMax: TimeSpan? = .seconds(7 * 86_400)
+    public static let unreachableSecondsMax = 270 * 86_400
     /// The limits of one client's address, and the proxies that speak for other addresses.
     public var clientLimits = ClientLimits.Settings()
     /// The keys that seal the server's own secrets in the database.

@@ -9,6 +9,8 @@ extension Operation {
         switch self {
         case .subscriptions(let registration, let caller):
             (.subscriptions(of: registration, by: caller), registration.partition)
+        case .subscription(let registration, let topic, let caller):
+            (.subscription(of: registration, to: topic, by: caller), registration.partition)
         case .unregister(let registration, let caller):
             (.unregister(registration, by: caller), registration.partition)
         case .acknowledge(let registration, let caller, let event):

@@ -18,6 +18,8 @@ public enum Operation: Sendable {
     case changeSubscriptions(SubscriptionChange)
     /// The topics to which a device is subscribed, with the dates. Answered with `.subscriptions`.
     case subscriptions(of: Registration, by: Caller)
+    /// Whether a device is subscribed to one topic. Answered with `.subscriptions`: that topic, or none.
+    case subscription(of: Registration, to: TopicName, by: Caller)
     case register(project: ProjectNumber)
     case unregister(Registration, by: Caller)
     case acknowledge(Registration, by: Caller, EventID)

@@ -205,7 +205,7 @@ public final class Router {
                 1, of: .subscriptionChanges, in: device.project, for: operation, ticket: ticket, since: since,
                 &turn)
             if granted != nil { askOne(operation, ticket: ticket, &turn) }
-        case .subscriptions, .unregister, .acknowledge, .topic, .device:
+        case .subscriptions, .subscription, .unregister, .acknowledge, .topic, .device:
             askOne(operation, ticket: ticket, &turn)
         case .topics(let project, let page, let limit):
             let from = page ?? PageToken(partition: PartitionID(0), cursor: 0)

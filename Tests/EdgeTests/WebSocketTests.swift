@@ -1,3 +1,4 @@
+import Foundation
 import HTTPMessages
 import NIOCore
 import NIOPosix
@@ -134,6 +135,41 @@ import Testing
         #expect(fitting.read { frames($0).starts(with: [0x81, 4]) })
     }
 
+    @Test("end where the rest of a message does not come in its time, whatever comes between")
+    func endless() throws {
+        var configuration = EdgeConfiguration()
+        configuration.bodySeconds = 1
+        let server = try Server(configuration)
+        defer { server.end() }
+        let client = try connect(server)
+        client.send(frame(0x81, [65]))
+        #expect(client.read { frames($0).count == 3 })
+        client.send(frame(0x01, [1, 2]))
+        var second = 0
+        while second < 6, frames(client).suffix(4) != [0x88, 2, 0x03, 0xF0] {
+            client.send(frame(0x89, [UInt8(second)]))
+            let count = frames(client).count
+            _ = client.read { frames($0).count > count }
+            Thread.sleep(forTimeInterval: 0.5)
+            second += 1
+        }
+        #expect(frames(client).suffix(4) == [0x88, 2, 0x03, 0xF0])
+    }
+
+    @Test("end where all together have no room for the parts of a message")
+    func noRoomForParts() throws {
+        var configuration = EdgeConfiguration()
+        configuration.bodyBytesOfAllMax = 0
+        let server = try Server(configuration)
+        defer { server.end() }
+        let client = try connect(server)
+        // What fits into the bytes that each connection has for itself.
+        client.send(frame(0x01, [UInt8](repeating: 65, count: 4000)) + frame(0x80, [65]))
+        #expect(client.read { frames($0) == [0x81, 4] + Array("4001".utf8) })
+        client.send(frame(0x01, [UInt8](repeating: 65, count: 5000)))
+        #expect(client.read { frames($0).suffix(4) == [0x88, 2, 0x03, 0xF5] })
+    }
+
     @Test("end where a client floods the server with PINGs")
     func flood() throws {
         let server = try Server()
@@ -191,6 +227,18 @@ import Testing
         stuck.noteFrame(second: 1, isMessage: true)
         #expect(stuck.sweep(2, stuck: true) == .none && stuck.sweep(62, stuck: true) == .none)
         #expect(stuck.sweep(63, stuck: true) == .drop)
+        var parted = WebSocketClocks(configuration, second: 0)
+        parted.noteFrame(second: 1, isMessage: true)
+        parted.notePart(second: 5, isLast: false)
+        for second in 6...35 {
+            // A PING, and another part.
+            parted.noteFrame(second: second, isMessage: false)
+            parted.notePart(second: second, isLast: false)
+            #expect(parted.sweep(second, stuck: false) == .none)
+        }
+        #expect(parted.sweep(36, stuck: false) == .refuse)
+        parted.notePart(second: 36, isLast: true)
+        #expect(parted.sweep(37, stuck: false) == .none)
         stuck.noteClosing(second: 64)
         #expect(stuck.sweep(65, stuck: false) == .none && stuck.sweep(66, stuck: false) == .drop)
     }

@@ -210,6 +210,11 @@ extension LawTests {
         try isSeen("the devices with addresses are counted wrong") { partition, _ in
             partition.state.transports.count = 1
         }
+        try isSeen("the devices that nobody can reach are not those whose addresses are gone") {
+            partition, _ in
+            partition.state.transports[1] = [stored(.web)]
+            partition.state.transports.unreachable.set(1, since: WallTime(milliseconds: 1))
+        }
         try isSeen("the devices of a push service are not those that have its addresses") { partition, _ in
             partition.state.transports[1] = [stored(.web)]
             _ = partition.state.transports.devices[1].add(1)

@@ -39,6 +39,7 @@ import Testing
             .devices(project: project, after: 1, limit: 2), .pushes(project: project, of: message.id),
             .setTransport(device, by: .backend, transport), .endTransport(device, by: .backend, .fcm),
             .device(device, by: .device(DeviceMAC(high: 3, low: 4))),
+            .subscription(of: device, to: topic, by: .backend),
         ]
     }
 

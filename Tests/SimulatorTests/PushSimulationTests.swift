@@ -32,6 +32,8 @@ struct PushSimulationTests {
         options.accessTokenSeconds = UInt64(draw(2, 8))
         options.tokensRefusedPerMille = UInt64(draw(0, 200))
         options.pauseMax = .milliseconds(400)
+        options.partition.unreachableMax = .milliseconds(UInt64(draw(1, 12_000)))
+        options.partition.listenersReturn = .seconds(UInt64(draw(1, 10)))
         options.poisons = false
         return options
     }
@@ -42,6 +44,31 @@ struct PushSimulationTests {
         let violations = simulation.run().violations
         #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
         #expect(simulation.counts["pushes accepted", default: 0] > 0)
+    }
+
+    @Test("has devices that end because nobody can reach them, and none that told another address")
+    func unreachable() {
+        var ended = 0
+        for seed in UInt64(21)...28 {
+            var options = PushSimulationTests.options(seed)
+            PushSimulationTests.loseAddresses(&options)
+            let simulation = ClusterSimulation(options)
+            let violations = simulation.run().violations
+            #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+            ended += Int(simulation.counts["unreachable devices ended", default: 0])
+        }
+        #expect(ended > 0)
+        expect("G1", "endReachable of partitions") {
+            PushSimulationTests.loseAddresses(&$0)
+            $0.addressPerMille = 400
+            $0.partition.planted = .endReachable
+        }
+    }
+
+    /// Services often say that an address is gone, and devices end soon after.
+    private static func loseAddresses(_ options: inout ClusterSimulation.Options) {
+        (options.pushGonePerMille, options.partition.unreachableMax) = (200, .seconds(3))
+        options.partition.listenersReturn = .seconds(1)
     }
 
     /// Expects that a checker of some seed sees the break of a promise.

@@ -358,6 +358,18 @@ def over_tls(made):
           "user agents connect over TLS, and senders post over TLS")
 
 
+def without_handshake(server):
+    """A request without a handshake is 426. Over HTTP/2 the answer has no field of a connection, which
+    RFC 9113, section 8.2.2, forbids."""
+    for version, shows in (("--http1.1", True), ("--http2-prior-knowledge", False)):
+        answer = subprocess.run(["curl", "-sSi", version, f"http://127.0.0.1:{server.port}/push/push"],
+                                capture_output=True, text=True, check=True).stdout.lower()
+        head = answer.partition("\n\n")[0].splitlines()
+        check(" 426" in head[0] and ("upgrade: websocket" in head) == shows
+              and "sec-websocket-version: 13" in head,
+              f"without a handshake: 426, with `upgrade` over HTTP/1.1 alone ({version})")
+
+
 def main():
     with making() as made:
         server = made.server()
@@ -366,6 +378,7 @@ def main():
         agent = UserAgent(project.set_push("serve", "--origin", origin)["userAgents"])
         agent.connect()
         rules(agent)
+        without_handshake(server)
         signed(agent)
         codes(server, agent)
         away(server, project, agent)

@@ -92,6 +92,35 @@ def gone(shop, service, installation, browser, token):
     return again
 
 
+def unreachable(shop, service):
+    """A device whose address stays gone ends, with its topics; a device that tells another does not."""
+    ends, stays = shop.install(), shop.install()
+    first, second = service.browser("leaves"), service.browser("moves")
+    tokens = [shop.tell(ends, first), shop.tell(stays, second)]
+    shop.subscribe(tokens, "far")
+    shop.subscribe(tokens, "away")
+    check(shop.members("far") == 2, "two devices have the topic")
+    first.status = second.status = 410
+    shop.publish("far", data={"to": "nobody"})
+    wait(lambda: all(shop.send(token=token, data={"k": "v"})[0] == 404 for token in tokens),
+         "both addresses to end")
+    again = service.browser("moved")
+    check(shop.tell(stays, again) == tokens[1], "one of the devices tells another address")
+    status, _ = shop.call("GET", f"/iid/info/{tokens[0]}", None, shop.backend)
+    check(status == 200, "the other device is there for a while, with its topics")
+    wait(lambda: shop.members("far") == 1 and shop.members("away") == 1,
+         "the topics of the device to be gone")
+    status, _ = shop.call("GET", f"/iid/info/{tokens[0]}", None, shop.backend)
+    check(status == 404, "nothing is left of the device")
+    check(shop.send(token=tokens[0], data={"k": "v"})[0] == 404, "a send to it is UNREGISTERED")
+    status, _ = shop.call("POST", f"{shop.path}/registrations", {"web": again.block(shop.server_key)}, ends)
+    check(status != 200, "its installation has ended too")
+    name = shop.publish("far", data={"to": "one"})
+    wait(lambda: name in again.ids(), "the other device to have its topics still")
+    ends = shop.install()
+    check(shop.tell(ends, service.browser("new")) not in tokens, "an app that comes again registers anew")
+
+
 def killed(shop, service, browsers):
     """The server dies with messages at the service and in its journal."""
     before = service.waiting
@@ -150,7 +179,8 @@ def main():
         make_certificates(certificates, "--name", "localhost")
         service = PushService(os.path.join(certificates, "server.pem"),
                               os.path.join(certificates, "server.key"), free_port())
-        server = made.server()
+        # Long enough for a device to come back while its address is gone.
+        server = made.server("--unreachable-seconds", "15")
         shop = Shop(server, service, os.path.join(certificates, "ca.pem"))
         installations = [shop.install() for _ in range(DEVICES)]
         browsers = [service.browser(f"browser-{number}") for number in range(DEVICES)]
@@ -161,6 +191,7 @@ def main():
         failing(shop, service, browsers, tokens)
         browsers[0] = gone(shop, service, installations[0], browsers[0], tokens[0])
         ends(shop, service, browsers)
+        unreachable(shop, service)
         killed(shop, service, browsers)
         name = shop.publish("news", data={"the": "last"})
         wait(lambda: have(browsers, name), "the last message")

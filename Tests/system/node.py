@@ -63,9 +63,9 @@ class Made:
         self.nodes += [Node(self.folder, name, database) for name in names]
         return database, self.nodes
 
-    def server(self):
+    def server(self, *words):
         """A server on its own, with its data in this test's folder, that is ready."""
-        self.nodes.append(Server(self.folder))
+        self.nodes.append(Server(self.folder, *words))
         start(self.nodes[-1:])
         return self.nodes[-1]
 

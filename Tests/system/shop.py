@@ -52,6 +52,12 @@ class Project:
         assert status == 200, (status, made)
         return made["pushes"]
 
+    def members(self, topic):
+        """How many devices the topic has."""
+        status, made = self.call("GET", f"{self.path}/topics/{topic}", None, self.backend)
+        assert status == 200, (status, made)
+        return int(made["memberCount"])
+
     def subscribe(self, tokens, topic):
         status, made = self.call("POST", "/iid/v1:batchAdd",
                                  {"to": f"/topics/{topic}", "registration_tokens": tokens}, self.backend)

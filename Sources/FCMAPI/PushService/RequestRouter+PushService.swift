@@ -130,7 +130,7 @@ extension RequestRouter {
             let post = try read(address)
             // The channel must still be one of the device's.
             return .operation(
-                .subscriptions(of: post.device, by: .backend),
+                .subscription(of: post.device, to: PushSession.topic(of: post.channel), by: .backend),
                 ResponseForm(kind: .pushPost(post), project: Project(id: "", number: post.device.project)))
         } catch {
             return .respond(error.response)
@@ -240,13 +240,9 @@ extension API {
     /// The second step of a request that takes two: the send, where the channel is still the device's.
     public func next(after outcome: Outcome, _ form: ResponseForm) -> (Operation, ResponseForm)? {
         guard case .pushPost(let post) = form.kind else { return nil }
-        let list: [Subscription]
-        switch outcome {
-        case .subscriptions(let found), .reachable(let found, _): list = found
-        default: return nil
-        }
-        let topic = PushSession.topic(of: post.channel)
-        guard list.contains(where: { $0.topic == topic }) else { return nil }
+        guard case .subscriptions(let found) = outcome,
+            found.contains(where: { $0.topic == PushSession.topic(of: post.channel) })
+        else { return nil }
         let send = Send(
             project: form.project.number, target: .device(post.device), message: post.message,
             validateOnly: false)

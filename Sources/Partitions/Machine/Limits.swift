@@ -121,6 +121,9 @@ public struct PartitionOptions: Sendable {
     public var bookkeepingDelay: TimeSpan = .seconds(1)
     /// Days after which an unseen device ends (FCM: 270).
     public var deviceDaysMax: UInt16 = 270
+    /// How long all addresses of a device may be gone before the device ends; `nil`: only `deviceDaysMax`
+    /// ends it.
+    public var unreachableMax: TimeSpan? = .seconds(7 * 86_400)
     /// Devices that may end in one day because nobody has seen them, or one in `sweptShare` of all devices
     /// where that is more: the harm that a wrong clock can do unnoticed.
     public var sweptDayMax = 1000

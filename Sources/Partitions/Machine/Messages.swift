@@ -55,6 +55,8 @@ public enum Request: Sendable {
     case register(project: ProjectNumber, limit: Int, nonce: UInt32, secret: UInt64)
     case change(ChangeKind, project: ProjectNumber, topic: TopicName, devices: [Registration], by: Authority)
     case subscriptions(of: Registration, by: Authority)
+    /// Whether the device is subscribed to the topic: answered as `subscriptions`, with that topic alone.
+    case subscription(of: Registration, to: TopicName, by: Authority)
     case unregister(Registration, by: Authority)
     case acknowledge(Registration, by: Authority, EventID)
     case sendToTopic(RequestKey?, project: ProjectNumber, TopicName, Envelope, fanoutsMax: Int)

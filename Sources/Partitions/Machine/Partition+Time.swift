@@ -48,6 +48,7 @@ extension Partition {
             propose(.expire(now: turn.now.wall))
         }
         endUnseen(&turn)
+        endUnreachable(&turn)
     }
 
     func scheduleWake(_ turn: inout Turn) {
@@ -67,9 +68,12 @@ extension Partition {
         consider(resolutions.values.map { $0.askedAt.advanced(by: options.outboxRetry) }.min())
         if !clock.isTrusted {
             consider(turn.now.monotonic.advanced(by: .seconds(60)))
-        } else if let expiry = state.log.nextExpiry {
-            let wait = UInt64(max(0, expiry.milliseconds - turn.now.wall.milliseconds))
-            consider(turn.now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
+        } else {
+            if let expiry = state.log.nextExpiry {
+                let wait = UInt64(max(0, expiry.milliseconds - turn.now.wall.milliseconds))
+                consider(turn.now.monotonic.advanced(by: .milliseconds(min(wait, 3_600_000) + 1)))
+            }
+            consider(nextUnreachable(turn.now))
         }
         consider(nextSlice())
         consider(nextPush(turn.now.monotonic))

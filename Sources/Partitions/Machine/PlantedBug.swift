@@ -85,6 +85,9 @@ import Model
         public static let dropKept = PlantedBug(rawValue: 8_589_934_592)
         /// An attempt of now or never that failed is made again (rule: ends-of-their-own).
         public static let attemptAgain = PlantedBug(rawValue: 17_179_869_184)
+        /// A device ends because its address was gone, though it has told another since
+        /// (rule: unreachable-devices-end).
+        public static let endReachable = PlantedBug(rawValue: 34_359_738_368)
     }
 
     extension Partition {

@@ -274,6 +274,9 @@ extension Partition {
             return propose(
                 .endTransport(index: sending.index, sending.origin.kind, generation: known.generation))
         }
+        #if DEBUG
+            pushes.plantedMarks.append((sending.index, now.wall))
+        #endif
         propose(
             .setTransport(
                 index: sending.index, Transport(kind: sending.origin.kind, address: []), at: now.wall))
@@ -286,22 +289,6 @@ extension Partition {
             if options.planted.contains(.endNewAddress) { return !known.isGone }
         #endif
         return known.generation == sending.generation
-    }
-
-    // MARK: Devices whose addresses are gone
-
-    /// Whether push services have said that each of the device's addresses is gone, and no stream has shown
-    /// since that the device is there.
-    func isUnreachable(_ index: UInt32, _ now: Instant) -> Bool {
-        guard let stored = state.transports[index] else { return false }
-        return stored.allSatisfy(\.isGone) && !mayBeListening(index, now)
-    }
-
-    /// The device is there: the addresses that are gone say nothing about the device any more.
-    func forgetGoneAddresses(of index: UInt32) {
-        for stored in state.transports[index] ?? [] where stored.isGone {
-            propose(.endTransport(index: index, stored.transport.kind, generation: stored.generation))
-        }
     }
 
     // MARK: Laws

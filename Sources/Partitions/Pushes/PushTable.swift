@@ -61,6 +61,10 @@ struct PushTable {
     var accepted = RecentAttempts()
     var failed = RecentAttempts()
     var tallies = RecentTallies()
+    #if DEBUG
+        /// Which devices' addresses were gone, and when: for the planted bug `endReachable`.
+        var plantedMarks: [(index: UInt32, time: WallTime)] = []
+    #endif
 
     /// A service that takes no more messages for now, and the devices that wait for it. So a service that is
     /// away costs one look at a time, however many devices it has.

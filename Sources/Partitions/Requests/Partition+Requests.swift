@@ -12,6 +12,8 @@ extension Partition {
             change(id, kind: kind, topic: topic, in: project, devices: devices, by: authority, &turn)
         case .subscriptions(let registration, let authority):
             reply(id, subscriptions(registration, authority))
+        case .subscription(let registration, let topic, let authority):
+            reply(id, subscription(of: registration, to: topic, by: authority))
         case .unregister(let registration, let authority):
             unregister(id, registration: registration, by: authority, &turn)
         case .acknowledge(let registration, let authority, let event):
@@ -140,19 +142,6 @@ extension Partition {
         propose(.end(index: registration.index.rawValue))
         endStream(of: registration.index)
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
-    }
-
-    private func subscriptions(_ registration: Registration, _ authority: Authority) -> Reply {
-        let found = examine(registration, authority)
-        if let refusal = found.refusal { return .refused(refusal) }
-        guard let page = found.page else { return .refused(.unregistered) }
-        let topics = page.topics[found.slot]
-        let list = (0..<topics.count).map {
-            (topic: state.names.name(topics[$0].topic), since: topics[$0].since)
-        }
-        guard let stored = state.transports[registration.index.rawValue] else { return .subscriptions(list) }
-        let kinds = stored.filter { !$0.isGone }.map(\.transport.kind)
-        return kinds.isEmpty ? .subscriptions(list) : .reachable(list, by: kinds)
     }
 
     private func acknowledgeEvent(

@@ -38,6 +38,8 @@ extension Partition {
         }
         guard !isOverloaded else { return refuseAtOnce(id, &turn) }
         propose(.endTransport(index: index, kind, generation: stored.generation))
+        // The device's own word shows that the device is there.
+        if state.transports.unreachable.since[index] != nil { forgetGoneAddresses(of: index) }
         // What the former address got may still wait for another one.
         wantPushAgain(index)
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))

@@ -13,6 +13,8 @@ struct AddressTable: Equatable {
     /// The devices with an address of each kind, or with the mark that an address is gone. In the order of
     /// kinds.
     let devices = Transport.Kind.allCases.map { _ in Bitmap() }
+    /// The devices of which all addresses are gone.
+    var unreachable = UnreachableDevices()
 
     static func == (left: AddressTable, right: AddressTable) -> Bool {
         left.count == right.count && left.all.elementsEqual(right.all)
@@ -31,6 +33,7 @@ struct AddressTable: Equatable {
                 let has = newValue?.contains { $0.transport.kind == kind } ?? false
                 _ = has ? devices.add(index) : devices.remove(index)
             }
+            unreachable.set(index, since: newValue.flatMap(AddressTable.unreachable))
             openPage(of: index)
             guard var rows = open?.rows else { return }
             open = nil
@@ -45,6 +48,11 @@ struct AddressTable: Equatable {
             }
             open = (AddressPage.number(of: index), rows)
         }
+    }
+
+    /// When the newest of a device's addresses was gone; `nil` where one is not gone.
+    private static func unreachable(_ list: [StoredTransport]) -> WallTime? {
+        list.allSatisfy(\.isGone) ? list.map(\.registered).max() : nil
     }
 
     private mutating func openPage(of index: UInt32) {
@@ -117,6 +125,12 @@ struct AddressTable: Equatable {
             if found.count != devices.count || found.contains(where: { !devices.contains($0.index) }) {
                 return "the devices of a push service are not those that have its addresses"
             }
+        }
+        let gone = rows.filter { AddressTable.unreachable($0.list) != nil }
+        if gone.count != unreachable.since.count
+            || gone.contains(where: { AddressTable.unreachable($0.list) != unreachable.since[$0.index] })
+        {
+            return "the devices that nobody can reach are not those whose addresses are gone"
         }
         return nil
     }

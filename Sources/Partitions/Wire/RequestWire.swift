@@ -91,6 +91,11 @@ extension Request {
             out.varint(UInt64(project.rawValue))
             out.u64(message.time)
             out.u64(message.random)
+        case .subscription(let device, let topic, let authority):
+            out.u8(21)
+            out.registration(device)
+            out.string(topic.utf8)
+            out.authority(authority)
         default: preconditionFailure("every request is encoded in one of the two functions")
         }
     }
@@ -160,6 +165,9 @@ extension Request {
             return .pushes(
                 project: try reader.project(),
                 of: MessageID(time: try reader.u64(), random: try reader.u64()))
+        case 21:
+            return .subscription(
+                of: try reader.registration(), to: try reader.topicName(), by: try reader.authority())
         default: throw reader.fail("an unknown request \(tag)")
         }
     }

@@ -20,6 +20,8 @@ struct ClusterClient {
     var storedAddress = 0
     /// When the first of these was.
     var addressed: MonotonicTime?
+    /// When something came last on a stream of the device.
+    var heard = MonotonicTime.zero
     init(number: Int, project: ProjectNumber) {
         self.number = number
         self.project = project
@@ -88,7 +90,7 @@ extension ClusterSimulation {
 
     /// Begins a random operation of a client; `later` plans the next one.
     func operate(_ client: Int) {
-        guard isLoading, !isHealing else { return }
+        guard isLoading, !isHealing, !clients[client].isGone else { return }
         guard clients[client].registration != nil else { return register(client) }
         if chance(options.unregisterPerMille) { return unregister(client) }
         let kind = pushKind(client)
@@ -226,9 +228,20 @@ extension ClusterSimulation {
         }
     }
 
-    /// An answer says that a device is unregistered. Only the device's own client may have asked for that.
+    /// An answer says that a device is unregistered. Either the device's own client has asked for that, or
+    /// the device was unreachable for long; its app then registers another device.
     func isUnregistered(_ device: Int) {
-        if history.gone[device] == nil { violate("G1", "device \(device) is unregistered, and nobody asked") }
+        guard history.gone[device] == nil else { return }
+        guard let gone = unreachable(device) else {
+            return violate("G1", "device \(device) is unregistered, and nobody asked")
+        }
+        count("unreachable devices ended")
+        clients[device].isGone = true
+        clients[device].wantsToListen = false
+        history.gone[device] = History.Ending(began: gone, ended: now)
+        let new = clients.count
+        clients.append(ClusterClient(number: new, project: clients[device].project))
+        later(new)
     }
 
     // MARK: Streams
@@ -294,6 +307,7 @@ extension ClusterSimulation {
         guard listener.isOpenAtDevice else { return }
         observer?.arrives(chunk, at: listener)
         let device = listener.device
+        clients[device].heard = now
         switch chunk {
         case .event(let body, let position):
             let message = number(ofBody: body)

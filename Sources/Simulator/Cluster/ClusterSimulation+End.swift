@@ -149,6 +149,7 @@ extension ClusterSimulation {
                 switch outcome {
                 case .subscriptions(let list), .reachable(let list, _):
                     self.history.final[number] = Set(list.map { self.topicNumber($0.topic) })
+                case .refused(.unregistered): self.isUnregistered(number)
                 default: break
                 }
             }

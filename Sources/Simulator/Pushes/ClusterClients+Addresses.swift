@@ -54,6 +54,21 @@ extension ClusterSimulation {
         return !pushServices.hasGone(0...clients[client].addresses, of: client)
     }
 
+    /// Since when an address of the device has been gone, where that is long enough for the device to end
+    /// (rule: unreachable-devices-end): the newest address that is surely stored, or one that was told since.
+    /// A stream on which something came begins the time again.
+    func unreachable(_ client: Int) -> MonotonicTime? {
+        noteClocks()
+        let told = clients[client]
+        guard let most = options.partition.unreachableMax, told.storedAddress <= told.addresses,
+            let gone = pushServices.gone(told.storedAddress...told.addresses, of: client)
+        else { return nil }
+        // Two owners may date the beginning and the end, each by a clock of its own.
+        let error = worstClock * 2 + .seconds(1)
+        let since = max(gone, told.heard)
+        return now.since(since) + error >= most ? gone : nil
+    }
+
     /// A service may have said that the addresses of a device are gone: apps then tell another when they
     /// start the next time.
     func tellAddressesAgain() {

@@ -35,8 +35,8 @@ final class SimulatedPushServices {
     }
 
     private unowned let world: ClusterSimulation
-    /// Addresses of which a service has said that they are gone.
-    private var gone: Set<PushAddress> = []
+    /// Addresses of which a service has said that they are gone, and when it said so first.
+    private var gone: [PushAddress: MonotonicTime] = [:]
     private(set) lazy var apple = SimulatedApple(world)
     private lazy var authority = SimulatedTokenHost(world)
     private var moods: [String: (mood: Mood, until: MonotonicTime)] = [:]
@@ -45,9 +45,13 @@ final class SimulatedPushServices {
 
     /// Whether a service has said of one of these addresses of the device: gone.
     func hasGone(_ numbers: ClosedRange<Int>, of device: Int) -> Bool {
-        gone.contains { $0.device == device && numbers.contains($0.number) }
+        gone.keys.contains { $0.device == device && numbers.contains($0.number) }
     }
-    func isGone(_ address: PushAddress) -> Bool { gone.contains(address) }
+    func isGone(_ address: PushAddress) -> Bool { gone[address] != nil }
+    /// When a service said first of one of these addresses that it is gone; `nil` where none has.
+    func gone(_ numbers: ClosedRange<Int>, of device: Int) -> MonotonicTime? {
+        numbers.compactMap { gone[PushAddress(device: device, number: $0)] }.min()
+    }
 
     /// A request leaves a node, and comes to the service `name` a moment later, whatever becomes
     /// of the node. The node gets the answer where its process still runs.
@@ -116,9 +120,9 @@ final class SimulatedPushServices {
 
     func answer(to request: PushRequest) -> Answer {
         guard let address = PushAddress(request.job.transport) else { return Answer(status: 400) }
-        if gone.contains(address) { return goneAnswer(request) }
+        if gone[address] != nil { return goneAnswer(request) }
         if !isWell, world.chance(world.options.pushGonePerMille) {
-            gone.insert(address)
+            gone[address] = world.now
             world.count("addresses gone")
             return goneAnswer(request)
         }

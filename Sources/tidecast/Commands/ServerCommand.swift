@@ -51,6 +51,8 @@ struct Server: AsyncParsableCommand {
     var addressCallsPerMinute: Int?
     @Option(help: "Refused assertions a minute from one address, 120 by default; 0: no bound.")
     var addressBadAssertionsPerMinute: Int?
+    @Option(help: "Seconds after which a device ends whose addresses are gone, a week by default; 0: never.")
+    var unreachableSeconds: Int?
     @Option(help: "The PostgreSQL database of this node's cluster, postgres://…") var engine: String?
     @Option(
         help: "A further database over which the partitions of a new cluster are spread; may be repeated.")

@@ -23,7 +23,7 @@ struct Settings {
         "connectionsPerAddress", "connectionsPerAddressSecond", "proxy",
         "addressRegistrationsPerMinute", "addressRegistrationsPerDay",
         "addressChangesPerMinute", "addressCallsPerMinute",
-        "addressBadAssertionsPerMinute", "secretsKey", "secretsKeyFile", "looseModes",
+        "addressBadAssertionsPerMinute", "unreachableSeconds", "secretsKey", "secretsKeyFile", "looseModes",
     ]
 
     var folder = ""
@@ -165,6 +165,13 @@ struct Settings {
         else {
             throw ValidationError(
                 "--connections-per-address-second must be from 0 to 1000000; 0 means no bound.")
+        }
+        if let seconds = try await config.int(flags.unreachableSeconds, "unreachableSeconds") {
+            guard (0...NodeConfiguration.unreachableSecondsMax).contains(seconds) else {
+                let most = NodeConfiguration.unreachableSecondsMax
+                throw ValidationError("--unreachable-seconds must be from 0, for no end, to \(most).")
+            }
+            configuration.unreachableMax = seconds == 0 ? nil : .seconds(UInt64(seconds))
         }
         configuration.clientLimits = try await clientLimits(flags, config)
     }
