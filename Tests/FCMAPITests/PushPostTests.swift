@@ -78,7 +78,10 @@ import Testing
             return
         }
         #expect(send.message.times == TimesToLive(60))
-        #expect(send.message.collapseKey == channel.text + Array(":a_b-C".utf8))
+        #expect(
+            send.message.collapseKey == SharedKey.make(share: channel.text, key: Array("a_b-C".utf8)))
+        let (plain, _) = try #require(next(post(path()), topics: [PushSession.topic(of: channel)]))
+        #expect(plain.message.collapseKey == SharedKey.make(share: channel.text, key: []))
         let event = object(send.message.event)
         #expect(event["channelID"] as? String == String(decoding: channel.text, as: UTF8.self))
         #expect(event["data"] as? String == String(decoding: Base64URL.encode(body), as: UTF8.self))

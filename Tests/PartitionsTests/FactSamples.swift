@@ -98,6 +98,12 @@ enum FactSamples {
         return message
     }
 
+    private static func shared(_ message: Envelope) -> Envelope {
+        var message = message
+        message.collapseKey = SharedKey.make(share: [1, 2], key: [3])
+        return message
+    }
+
     private static var withEnds: [Fact] {
         var reached = DeliveryDecision(disposition: .passing, position: Position(1 << 50))
         reached.reach = [Transport.Kinds(.web), Transport.Kinds(.fcm)]
@@ -114,6 +120,10 @@ enum FactSamples {
             .accept(key: nil, project: project, topic: topic, message: severalEnds),
             .acceptCondition(key: nil, project: project, condition: condition, message: severalEnds),
             .acceptDirect(key: nil, project: project, index: 12, message: severalEnds, decision: reached),
+            .acceptDirect(
+                key: nil, project: project, index: 12, message: shared(severalEnds), decision: reached),
+            .acceptDirect(
+                key: nil, project: project, index: 12, message: shared(message), decision: reached),
             .receive(
                 from: PartitionID(17), history: History(.max), entry: entry,
                 decisions: [reached, plain, refused]),

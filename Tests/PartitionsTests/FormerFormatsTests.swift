@@ -39,17 +39,17 @@ struct FormerFormatsTests {
             do { try body() } catch { return "\(error)" }
             return ""
         }
-        for tag in [0, 31, 255] as [UInt8] {
+        for tag in [0, 33, 255] as [UInt8] {
             let said = sentence { try Partition.check([tag, 1, 2, 3]) }
             #expect(said.contains("a fact of unknown kind \(tag), as only a newer tidecast writes it"))
         }
         var snapshot = FactSamples.snapshot(isLarge: false)
         var state = PartitionState(
             id: PartitionID(0), history: History(9), partitionCount: 2, names: TopicNames())
-        snapshot[0] = SnapshotWriter.versionWithEnds + 1
+        snapshot[0] = SnapshotWriter.versionWithShares + 1
         #expect(
             sentence { try state.restore(snapshot) }
-                == "a snapshot of version 6: it is from a newer tidecast, this one reads versions 1 to 5")
+                == "a snapshot of version 7: it is from a newer tidecast, this one reads versions 1 to 6")
         snapshot[0] = 0
         #expect(sentence { try state.restore(snapshot) }.contains("a snapshot of version 0"))
     }

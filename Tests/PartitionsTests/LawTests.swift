@@ -211,6 +211,9 @@ struct LawTests {
         try isSeen("messages that expire in a minute are counted wrongly") { partition, _ in
             try block(partition).entries[0].ends = .same(WallTime(milliseconds: 0))
         }
+        try isSeen("the keys that name a share are counted wrongly") { partition, _ in
+            partition.state.log.keys.shareCount += 1
+        }
         try isSeen("the messages of a collapse key are counted wrongly") { partition, _ in
             let block = try block(partition)
             let slot = try #require(

@@ -21,6 +21,12 @@ import Testing
 
     static let transport = Transport(kind: .apns, address: [1, 2, 3])
 
+    static var shared: Envelope {
+        var shared = message
+        shared.collapseKey = SharedKey.make(share: [1, 2], key: [])
+        return shared
+    }
+
     static var requests: [Request] {
         let key = RequestKey(session: 8, number: 9)
         let condition = Condition(topics: [topic, topic], root: .and(.topic(0), .not(.topic(1))))
@@ -40,6 +46,7 @@ import Testing
             .setTransport(device, by: .backend, transport), .endTransport(device, by: .backend, .fcm),
             .device(device, by: .device(DeviceMAC(high: 3, low: 4))),
             .subscription(of: device, to: topic, by: .backend),
+            .sendToDevice(nil, device, shared),
         ]
     }
 

@@ -142,6 +142,22 @@ def away(server, project, agent):
     agent.acknowledge(*[one for one, _ in got], one)
 
 
+def shares(server, project, agent):
+    """A site that sends too much to a user agent that is away loses its own messages."""
+    quiet, loud = agent.subscribe(), agent.subscribe()
+    wait(lambda: waiting(server, project) == 0, "all former messages to be acknowledged")
+    agent.close()
+    wait(lambda: server.metrics()["tidecast_user_agents"] == 0, "the server to notice that it is away")
+    send(quiet, "quiet")
+    for number in range(100):
+        send(loud, f"loud {number}")
+    check(waiting(server, project) == 2, "past 100 messages the subscription with most loses its own")
+    agent.connect()
+    got = [agent.notification() for _ in range(2)]
+    check([text for _, text in got] == [b"quiet", b"loud 99"], "and the other site's message comes")
+    agent.acknowledge(*[one for one, _ in got])
+
+
 def killed(server, project, agent):
     """kill -9 with messages that are acknowledged, delivered, and neither."""
     channel = agent.subscribe()
@@ -382,6 +398,7 @@ def main():
         signed(agent)
         codes(server, agent)
         away(server, project, agent)
+        shares(server, project, agent)
         killed(server, project, agent)
         unused(server, project, agent)
         pipelined(server, project, agent)

@@ -169,7 +169,8 @@ extension RequestRouter {
         let topic = try pushTopic()
         try checkUrgency()
         try checkContent()
-        let key = topic.map { address.channel.text + [UInt8(ascii: ":")] + $0 } ?? []
+        // Each channel has a share of what may wait for its user agent.
+        let key = SharedKey.make(share: address.channel.text, key: topic ?? [])
         return PushPost(
             device: address.device, channel: address.channel,
             message: Envelope(

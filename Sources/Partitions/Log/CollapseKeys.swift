@@ -16,6 +16,12 @@ struct CollapseKeys {
         var small: [UInt32: Position] = [:]
         var large: [Position] = []
     }
+    /// Numbers of keys that name a share and collapse nothing have this bit.
+    private static let plainBit: UInt32 = 1 << 31
+    static func collapses(_ number: UInt32) -> Bool { number != 0 && number & plainBit == 0 }
+
+    /// Keys that name a share.
+    var shareCount = 0
     var numbers: [Name: UInt32] = [:]
     private(set) var keys: [UInt32: Key] = [:]
     private var next: UInt32 = 1
@@ -27,13 +33,16 @@ struct CollapseKeys {
         guard !bytes.isEmpty else { return 0 }
         let name = Name(project: project, bytes: bytes)
         if let number = numbers[name] { return number }
-        while keys[next] != nil || next == 0 { next &+= 1 }
-        let number = next
-        next &+= 1
+        while next == 0 || keys[next] != nil || keys[next | CollapseKeys.plainBit] != nil { step() }
+        let number = SharedKey.collapses(bytes) ? next : next | CollapseKeys.plainBit
+        step()
+        if SharedKey.share(of: bytes) != nil { shareCount += 1 }
         numbers[name] = number
         keys[number] = Key(name: name)
         return number
     }
+
+    private mutating func step() { next = (next &+ 1) & ~CollapseKeys.plainBit }
 
     /// Keys that have a number.
     var count: Int { numbers.count }
@@ -47,6 +56,7 @@ struct CollapseKeys {
 
     mutating func add(_ number: UInt32, _ targets: DeviceSet, at position: Position) {
         keys[number]?.entries += 1
+        guard CollapseKeys.collapses(number) else { return }
         if case .many = targets.storage {
             keys[number]?.large.append(position)
         } else {
@@ -84,6 +94,7 @@ struct CollapseKeys {
     /// Forgets a key without entries, as where a caller asked for a number and did not use it.
     mutating func forgetIfUnused(_ number: UInt32) {
         guard let key = keys[number], key.entries == 0 else { return }
+        if SharedKey.share(of: key.name.bytes) != nil { shareCount -= 1 }
         numbers[key.name] = nil
         keys[number] = nil
         held?[number] = key.name.bytes

@@ -80,6 +80,9 @@ extension CollapseKeys {
         if found.count != keys.count || found.contains(where: { keys[$0]?.entries != $1 }) {
             return "the messages of a collapse key are counted wrongly"
         }
+        if shareCount != numbers.keys.count(where: { SharedKey.share(of: $0.bytes) != nil }) {
+            return "the keys that name a share are counted wrongly"
+        }
         return nil
     }
 }

@@ -114,7 +114,7 @@ struct DeliveryLog: ~Copyable {
         var taken: [UInt32: (count: Int, last: Position)] = [:]
         var rest = devices
         visit(devices, upTo: limit) { log, block, slot in
-            let (position, isPlain) = (block.entries[slot].position, block.entries[slot].key == 0)
+            let (position, isPlain) = (block.entries[slot].position, !block.entries[slot].isCollapsible)
             let leaving = block.entries[slot].targets.intersection(rest)
             guard !leaving.isEmpty else { return true }
             log.remove(leaving, outOf: block, at: slot, departure)
@@ -143,7 +143,7 @@ struct DeliveryLog: ~Copyable {
     mutating func evictOldestCollapsible(_ index: UInt32, _ departure: Departure) {
         let device = DeviceSet(index)
         visit(device, upTo: last) { log, block, slot in
-            guard block.entries[slot].key != 0, block.entries[slot].targets.contains(index) else {
+            guard block.entries[slot].isCollapsible, block.entries[slot].targets.contains(index) else {
                 return true
             }
             log.remove(device, outOf: block, at: slot, departure)
@@ -263,7 +263,8 @@ struct DeliveryLog: ~Copyable {
             shadows.append(Shadow(entry: block.entries[slot], devices: leaving, by: caster))
         }
         let key = block.entries[slot].key
-        leaving.forEach { departure($0, key != 0) }
+        let isCollapsible = block.entries[slot].isCollapsible
+        leaving.forEach { departure($0, isCollapsible) }
         if case .one(let only) = leaving.storage {
             block.entries[slot].targets.remove(only)
         } else {

@@ -7,6 +7,8 @@ struct LogEntry {
     var project: UInt32
     /// The collapse key's number in the log's index; 0 for none.
     var key: UInt32
+    /// Whether the message replaces older ones with its key. A key may name a share and collapse nothing.
+    var isCollapsible: Bool { CollapseKeys.collapses(key) }
     /// The record whose `ordinal`-th event is the body.
     var record: Sequence
     var ordinal: UInt32

@@ -52,7 +52,7 @@ extension Fact {
                 out.devices(part.devices)
             }
         case .acceptDirect(let key, let project, let index, let message, let decision):
-            out.u8(message.times.areSame ? 9 : 28)
+            out.u8(Fact.directTag(message))
             out.requestKey(key)
             out.varint(UInt64(project.rawValue))
             out.varint(UInt64(index))
@@ -75,6 +75,13 @@ extension Fact {
         default:
             encodeBookkeeping(into: &out)
         }
+    }
+
+    /// Builds that know no shares must not read a message that names one.
+    private static func directTag(_ message: Envelope) -> UInt8 {
+        let isShared = SharedKey.share(of: message.collapseKey) != nil
+        if message.times.areSame { return isShared ? 31 : 9 }
+        return isShared ? 32 : 28
     }
 
     private func encodeBookkeeping(into out: inout ByteWriter) {
@@ -191,10 +198,11 @@ extension Fact {
                     PartitionTargets(partition: try reader.partition(), devices: try reader.devices()))
             }
             return .resolve(ticket: ticket, targets: targets)
-        case 9, 28:
+        case 9, 28, 31, 32:
             return .acceptDirect(
                 key: try reader.requestKey(), project: try reader.project(), index: try reader.deviceIndex(),
-                message: try reader.envelope(withEnds: tag == 28), decision: try reader.decision())
+                message: try reader.envelope(withEnds: tag == 28 || tag == 32),
+                decision: try reader.decision())
         case 10:
             let from = try reader.partition()
             let history = History(try reader.u64())

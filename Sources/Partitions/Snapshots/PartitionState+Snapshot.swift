@@ -24,8 +24,8 @@ extension PartitionState {
 
     mutating func restore(_ bytes: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(bytes)
-        let version = try reader.version(of: "a snapshot", 1...SnapshotWriter.versionWithEnds)
-        hasSeveralEnds = version == SnapshotWriter.versionWithEnds
+        let version = try reader.version(of: "a snapshot", 1...SnapshotWriter.versionWithShares)
+        hasSeveralEnds = version >= SnapshotWriter.versionWithEnds
         guard try reader.u64() == history.rawValue else { throw reader.fail("a snapshot of another history") }
         applied = Sequence(try reader.varint())
         guard applied.rawValue <= 1 << 62 else { throw reader.fail("a record that no journal reaches") }
@@ -257,7 +257,7 @@ extension PartitionState {
             targets: try reader.devices())
         entry.targets.forEach { index in
             guard let (page, slot) = devices.find(index) else { return }
-            if key == 0 { page.waiting[slot] &+= 1 } else { page.collapsible[slot] &+= 1 }
+            if !entry.isCollapsible { page.waiting[slot] &+= 1 } else { page.collapsible[slot] &+= 1 }
         }
         log.append(entry)
     }

@@ -16,6 +16,8 @@ final class SnapshotWriter {
     static let versionWithTransports: UInt8 = 4
     /// Version 5: messages that do not end everywhere at once. Written only by a partition that has had one.
     static let versionWithEnds: UInt8 = 5
+    /// Version 6: messages whose keys name a share. Written only while one waits.
+    static let versionWithShares: UInt8 = 6
 
     enum Item: UInt8 {
         case end = 0
@@ -78,7 +80,8 @@ final class SnapshotWriter {
         state.marks.forEach { marks.append(($0, $1)) }
         let version =
             state.transports.isEmpty ? SnapshotWriter.version : SnapshotWriter.versionWithTransports
-        out.u8(state.hasSeveralEnds ? SnapshotWriter.versionWithEnds : version)
+        let withEnds = state.hasSeveralEnds ? SnapshotWriter.versionWithEnds : version
+        out.u8(state.log.keys.shareCount > 0 ? SnapshotWriter.versionWithShares : withEnds)
         out.header(of: state)
         out.varint(UInt64(deviceEnd))
         out.varint(state.log.last.rawValue)

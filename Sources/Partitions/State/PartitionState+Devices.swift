@@ -149,7 +149,11 @@ extension PartitionState {
             for (index, position) in passed { note(passed: position, by: index, record) }
         }
         let key = log.key(message.collapseKey, in: project.rawValue)
-        let lost = key == 0 ? overflow(targets, by: decision, record: record) : collapse(key, targets)
+        let share = Array(SharedKey.share(of: message.collapseKey) ?? [])
+        let lost =
+            CollapseKeys.collapses(key)
+            ? collapse(key, targets, of: share)
+            : overflow(targets, of: share, by: decision, record: record)
         // A key whose last entry was just replaced has lost its number, and needs another.
         let kept = log.key(message.collapseKey, in: project.rawValue)
         let kinds = message.times.areSame ? [] : transports.kinds(among: targets)
@@ -162,9 +166,10 @@ extension PartitionState {
         return lost
     }
 
-    /// Counts a message without a key. A target at its limit loses all that waited for it.
+    /// Counts a message without a key. A target at its limit loses all that waited for it, or what waited of
+    /// the share that had most (rule: shares-of-a-device).
     private mutating func overflow(
-        _ targets: DeviceSet, by decision: DeliveryDecision, record: Sequence
+        _ targets: DeviceSet, of share: [UInt8], by decision: DeliveryDecision, record: Sequence
     ) -> DeviceSet {
         var full: [UInt32] = []
         targets.forEach { index in
@@ -180,22 +185,32 @@ extension PartitionState {
         }
         guard !full.isEmpty else { return DeviceSet() }
         let lost = DeviceSet(sorted: full)
-        log.drop(lost, upTo: log.last, departure(&devices))
+        let whole = log.keys.shareCount > 0 ? full.filter { !dropShares(of: $0, coming: share) } : full
+        if !whole.isEmpty { log.drop(DeviceSet(sorted: whole), upTo: log.last, departure(&devices)) }
         let told = Position(decision.position.rawValue - 1)
         for index in full {
             note(Loss(told: told, record: record), of: index)
-            if let (page, slot) = devices.find(index) { page.waiting[slot] = 1 }
+            if let (page, slot) = devices.find(index) { page.waiting[slot] += 1 }
         }
         return lost
     }
 
+    /// Makes room for a message of the share `coming`. Returns false where what waits names no share.
+    private mutating func dropShares(of index: UInt32, coming: [UInt8]) -> Bool {
+        guard let (page, slot) = devices.find(index) else { return false }
+        while page.waiting[slot] >= limits.waitingMax {
+            guard log.dropShare(of: index, coming: coming, departure(&devices)) else { return false }
+        }
+        return true
+    }
+
     /// Takes the targets out of older entries with the key; a target with four other keys loses the oldest.
-    private mutating func collapse(_ key: UInt32, _ targets: DeviceSet) -> DeviceSet {
+    private mutating func collapse(_ key: UInt32, _ targets: DeviceSet, of share: [UInt8]) -> DeviceSet {
         log.collapse(key, for: targets, departure(&devices))
         targets.forEach { index in
             guard let (page, slot) = devices.find(index) else { return }
             if page.collapsible[slot] >= limits.collapsibleMax {
-                log.evictOldestCollapsible(index, departure(&devices))
+                log.evictCollapsible(of: index, coming: share, departure(&devices))
             }
             page.collapsible[slot] += 1
         }

@@ -34,7 +34,7 @@ extension PartitionState {
                     broken = "a stranger's message waits for \(index)"
                 }
                 var count = counts[index] ?? (0, 0)
-                if entry.key == 0 { count.waiting += 1 } else { count.collapsible += 1 }
+                if !entry.isCollapsible { count.waiting += 1 } else { count.collapsible += 1 }
                 counts[index] = count
             }
         }

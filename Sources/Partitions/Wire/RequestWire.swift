@@ -55,7 +55,8 @@ extension Request {
             out.envelope(message)
             out.varint(fanoutsMax)
         case .sendToDevice(let key, let device, let message):
-            out.u8(message.times.areSame ? 10 : 19)
+            let isShared = SharedKey.share(of: message.collapseKey) != nil
+            out.u8(message.times.areSame ? (isShared ? 22 : 10) : (isShared ? 23 : 19))
             out.requestKey(key)
             out.registration(device)
             out.envelope(message)
@@ -142,9 +143,10 @@ extension Request {
             return .sendToCondition(
                 try reader.requestKey(), project: try reader.project(), try reader.condition(),
                 try reader.envelope(withEnds: tag == 18), fanoutsMax: try reader.int())
-        case 10, 19:
+        case 10, 19, 22, 23:
             return .sendToDevice(
-                try reader.requestKey(), try reader.registration(), try reader.envelope(withEnds: tag == 19))
+                try reader.requestKey(), try reader.registration(),
+                try reader.envelope(withEnds: tag == 19 || tag == 23))
         case 11:
             let (project, topic) = try reader.topic()
             return .members(project: project, topic)
