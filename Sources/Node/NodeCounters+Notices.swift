@@ -13,6 +13,8 @@ extension NodeCounters {
             log.error(
                 "the journal lacks the bodies of \(count) waiting messages; their devices are told",
                 metadata: metadata)
+        case .pushesEnded(let counts):
+            for (kind, count) in counts { pushes.note(.expired, of: kind, count) }
         case .clockLeapt(let milliseconds):
             clockLeaps.add(1, ordering: .relaxed)
             log.error(

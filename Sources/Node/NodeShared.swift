@@ -93,7 +93,7 @@ final class NodeShared: Sendable {
     }
     func note(_ notice: PartitionNotice, of partition: PartitionID) {
         switch notice {
-        case .bodiesGone, .clockLeapt, .clockAgrees: break
+        case .bodiesGone, .pushesEnded, .clockLeapt, .clockAgrees: break
         case .journalRefuses(let reason):
             refusals.begin(partition, reason, now: Clock.monotonic(), log: log)
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)

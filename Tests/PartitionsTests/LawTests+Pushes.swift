@@ -38,7 +38,7 @@ extension LawTests {
             partition.pushes.earliest = 4
         }
         try isSeen("the devices that wait for bodies are counted wrong") { partition, _ in
-            partition.pushes.readingCount = 1
+            partition.pushes.readings[3] = LawTests.origin
         }
         try isSeen("message 1 is at the sender, and its device does not wait for it") { partition, _ in
             partition.pushes.want(3)
@@ -125,6 +125,33 @@ extension LawTests {
                 partition.pushes.sendings[number] = LawTests.sending
                 partition.pushes.slots.add(LawTests.origin)
             }
+        }
+        try isSeen("a service has more slots than its share", options: { $0.pushesAtOnce = 4 }) {
+            partition, _ in
+            for index in UInt32(1)...3 {
+                partition.pushes.want(index)
+                partition.pushes.setReading(index, for: LawTests.origin)
+            }
+        }
+        try isSeen("a project has more slots than its share", options: { $0.pushesAtOnce = 4 }) {
+            partition, _ in
+            for index in UInt32(1)...4 {
+                let web = Transport(kind: .web, address: [UInt8(index % 2)])
+                partition.pushes.want(index)
+                partition.pushes.setReading(index, for: PushOrigin(ProjectNumber(5), web))
+            }
+        }
+        try isSeen("ends that senders saw are counted wrong") { partition, _ in
+            partition.pushes.countedEnds.count = 1
+        }
+        try isSeen("device 2 waits for a service that its next message does not go to") {
+            partition, harness in
+            guard let (device, _) = harness.register(in: UInt16(partition.id.rawValue)) else { return }
+            let web = Transport(kind: .web, address: [1])
+            _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+            partition.pushes.want(device.index.rawValue)
+            let later = MonotonicTime(nanoseconds: .max)
+            partition.pushes.close(LawTests.origin, until: later, parking: device.index.rawValue)
         }
         try isSeen("a push has a number that was never given") { partition, _ in
             partition.pushes.sendings[partition.lastToken + 1] = LawTests.sending

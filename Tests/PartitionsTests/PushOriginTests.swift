@@ -120,6 +120,28 @@ struct PushOriginTests {
         #expect(served == 36)
     }
 
+    @Test("a service's devices whose bodies are read have slots, and leave the others as many")
+    func readingSlots() throws {
+        let harness = PartitionHarness { $0.pushesAtOnce = 8 }
+        for _ in 0..<20 { _ = try PushTests.device(harness) }
+        let (late, _) = try #require(harness.register(in: 1))
+        _ = harness.change(.subscribe, "late", [late])
+        let token = Transport(kind: .fcm, address: FCMAddress(token: "token").packed)
+        _ = harness.request(.setTransport(late, by: .backend, token), of: late.partition)
+        for number in 0..<20 { harness.publish("\(number)", to: "news") }
+        harness.publish("b", to: "late")
+        _ = harness.takeJobs()
+        harness.holdsReads = true
+        try harness.succeedFromSnapshot(1)
+        var table = harness.partitions[1].pushes
+        #expect(table.underWay == 5 && table.slots.byOrigin.values.sorted() == [1, 4])
+        harness.releaseReads()
+        table = harness.partitions[1].pushes
+        #expect(harness.takeJobs().sorted() == ["0", "0", "0", "0", "b"])
+        #expect(table.slots.byOrigin.values.sorted() == [1, 4])
+        #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
+    }
+
     @Test("three services of one project take turns at the slots that the project has")
     func turns() throws {
         let harness = PartitionHarness { $0.pushesAtOnce = 8 }

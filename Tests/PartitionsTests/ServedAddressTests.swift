@@ -107,6 +107,25 @@ struct ServedAddressTests {
         #expect(taken(harness) == ["a by fcm"])
     }
 
+    @Test("is left alone for as long as its service asks, though the device tells or ends another address")
+    func otherAddress() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness, ServedAddressTests.both)
+        harness.publish("a", to: "news")
+        try PushTests.answer(harness, .later(after: .seconds(300), isFailure: true))
+        #expect(taken(harness) == ["a by web"])
+        let other = Transport(kind: .fcm, address: FCMAddress(token: "other").packed)
+        _ = harness.request(.setTransport(device, by: .backend, other), of: device.partition)
+        harness.settle()
+        #expect(taken(harness) == [])
+        _ = harness.request(.endTransport(device, by: .backend, .fcm), of: device.partition)
+        harness.pass(seconds: 200)
+        #expect(taken(harness) == [])
+        harness.pass(seconds: 200)
+        #expect(taken(harness) == ["a by web"])
+        #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
+    }
+
     @Test("goes on where the former one was, for a device that acknowledges its messages itself")
     func keptOnce() throws {
         let harness = PartitionHarness()

@@ -21,9 +21,9 @@ final class PushCounters: Sendable {
     /// The newest of each loop.
     private let loads = Mutex<[Int: [Transport.Kind: PushLoad]]>([:])
 
-    func note(_ outcome: PushOutcome, of kind: Transport.Kind) {
+    func note(_ outcome: PushOutcome, of kind: Transport.Kind, _ count: Int = 1) {
         let key = Key(kind: kind, outcome: outcome.word)
-        counts.withLock { $0[key, default: 0] += 1 }
+        counts.withLock { $0[key, default: 0] += count }
     }
 
     func count(_ kind: Transport.Kind, _ outcome: String) -> Int {

@@ -16,6 +16,33 @@ extension DeliveryLog {
         }
     }
 
+    /// The messages that end at push services in some minutes, each with the devices that wait for it.
+    struct ServiceEnds {
+        struct Message {
+            var position: Position
+            var project: ProjectNumber
+            /// The body, where the log's cache has it.
+            var body: [UInt8]?
+            var kinds: Transport.Kinds
+            var devices: DeviceSet
+        }
+        /// What was over in former minutes was noted then.
+        var from: Int64
+        var messages: [Message] = []
+
+        mutating func note(_ entry: LogEntry, before minute: Int64) {
+            let kinds = Transport.Kind.allCases.filter {
+                let end = entry.ends[$0].milliseconds / 60_000
+                return end < minute && (end >= from || entry.ends.areSame)
+            }
+            guard !kinds.isEmpty else { return }
+            messages.append(
+                Message(
+                    position: entry.position, project: ProjectNumber(entry.project), body: entry.body,
+                    kinds: Transport.Kinds(kinds), devices: entry.targets))
+        }
+    }
+
     /// Takes out of the log what ended in the minutes that are wholly over at `now`: whole entries, and of a
     /// message with several ends those devices for which no way is left.
     mutating func expire(_ now: WallTime, _ addresses: AddressTable, telling departure: Departure) {
@@ -39,6 +66,7 @@ extension DeliveryLog {
         telling departure: Departure
     ) {
         let entry = block.entries[slot]
+        if !addresses.isEmpty { serviceEnds?.note(entry, before: minute) }
         func lasts(_ end: WallTime) -> Bool { end.milliseconds / 60_000 >= minute }
         var leaving = entry.targets
         if lasts(entry.ends.stream) {

@@ -37,6 +37,9 @@ struct DeliveryLog: ~Copyable {
     /// Whether a block lost its last entry since the last pruning.
     private var hasEmptied = false
 
+    /// What ends at push services, while the partition's owner looks (`Partition.endMinutes`).
+    var serviceEnds: ServiceEnds?
+
     /// Targets that left an entry by a record that is not durable yet. Until that record is durable, the
     /// durable journal still has the targets in the entry (rule: delete-on-durable-only).
     struct Shadow {

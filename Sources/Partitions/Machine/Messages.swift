@@ -345,6 +345,8 @@ public enum PartitionEffect: Sendable {
 public enum PartitionNotice: Hashable, Sendable {
     /// Bodies of this many messages that devices waited for are not in the journal any more.
     case bodiesGone(Int)
+    /// Messages ended at these services before the services took them: one for each device.
+    case pushesEnded([Transport.Kind: Int])
     /// The wall clock is this far ahead of where it should be, or behind where negative. Nothing expires and
     /// no device ends until the clock agrees again or another clock vouches for it.
     case clockLeapt(milliseconds: Int64)

@@ -45,7 +45,7 @@ extension Partition {
         startPushes(&turn)
         guard clock.isTrusted else { return }
         if let expiry = state.log.nextExpiry, expiry <= turn.now.wall {
-            propose(.expire(now: turn.now.wall))
+            endMinutes(&turn)
         }
         endUnseen(&turn)
         endUnreachable(&turn)

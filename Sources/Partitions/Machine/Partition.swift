@@ -164,6 +164,7 @@ public final class Partition {
         self.incarnation = incarnation
         lastToken = UInt64(incarnation) << Partition.tokenBits
         (begunAt, hadWaiting) = (now.monotonic, state.log.union())
+        pushes.countedEnds.before = now.wall.milliseconds / 60_000
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = PartitionMap() }
             if options.planted.contains(.forgetOutboxes) {
@@ -299,7 +300,7 @@ public final class Partition {
             push(gated.deliveries, by: proof, &turn)
             wantPushes(of: gated.deliveries, restingOn: sequence, turn.now)
         }
-        for index in gated.addressed { wantPushAgain(index) }
+        for index in gated.addressed { wantPushAgain(index, since: sequence) }
         // Behind the pushes: this record's messages belong to what a beginning stream has missed.
         for (stream, device, needsConfirmation) in gated.beginning {
             if needsConfirmation {

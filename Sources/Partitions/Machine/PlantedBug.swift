@@ -88,6 +88,16 @@ import Model
         /// A device ends because its address was gone, though it has told another since
         /// (rule: unreachable-devices-end).
         public static let endReachable = PlantedBug(rawValue: 34_359_738_368)
+        /// A message does not wait for the stream of a device that listens (rule: pushes-read-the-log).
+        public static let forgetGrace = PlantedBug(rawValue: 1 << 40)
+        /// One service may have all slots of a partition (rule: push-services-are-spared).
+        public static let takeAllSlots = PlantedBug(rawValue: 1 << 41)
+        /// A message goes to an address for which the project has no service, though the device has another
+        /// one for which it has (rule: pushes-read-the-log).
+        public static let pushUnserved = PlantedBug(rawValue: 1 << 42)
+        /// What waits at a service goes on waiting there when the project's services change
+        /// (rule: pushes-read-the-log).
+        public static let stayAtFormer = PlantedBug(rawValue: 1 << 43)
     }
 
     extension Partition {

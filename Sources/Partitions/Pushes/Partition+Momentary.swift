@@ -68,8 +68,10 @@ extension Partition {
         let (message, index) = (next.message, next.index)
         // The device's stream was faster, or the message was replaced.
         let isThere = message.kept.contains(index) && !state.log.isWaiting(index, at: message.position)
+        // Or another service has it, for a device that acknowledges itself.
         guard !isThere, let (stored, origin) = momentaryTarget(message, index),
-            stored.generation <= pipeline.durable.rawValue
+            stored.generation <= pipeline.durable.rawValue,
+            message.position > state.pushedUpTo(index, by: stored.transport)
         else { return pushes.momentary.leaveOut(next) }
         lastToken += 1
         let sending = PushTable.Sending(

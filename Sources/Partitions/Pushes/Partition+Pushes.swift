@@ -11,6 +11,9 @@ extension Partition {
     func pushAddress(_ index: UInt32) -> StoredTransport? {
         guard let stored = state.transports[index], let first = stored.firstIndex(where: { !$0.isGone })
         else { return nil }
+        #if DEBUG
+            if options.planted.contains(.pushUnserved) { return stored[first] }
+        #endif
         let served = stored[first...].first { !$0.isGone && mayServe($0.transport, of: index) }
         return served ?? stored[first]
     }
@@ -37,15 +40,26 @@ extension Partition {
         if isWaiting(index), pushAddress(index) != nil { pushes.want(index) }
     }
 
-    /// The device has told an address, which is durable now.
-    func wantPushAgain(_ index: UInt32) {
-        if isWaiting(index), pushAddress(index) != nil { pushes.wantAgain(index) }
+    /// The device has told an address, which is durable now. Where the address in use is another one, its
+    /// service may have asked for time.
+    func wantPushAgain(_ index: UInt32, since record: Sequence) {
+        guard isWaiting(index), let stored = pushAddress(index) else { return }
+        stored.generation == record.rawValue ? pushes.wantAgain(index) : pushes.want(index)
+    }
+
+    /// An address of the device may have ended. `former`: the generation of the address that was in use.
+    func wantPush(_ index: UInt32, afterAddress former: UInt64?) {
+        guard isWaiting(index), let stored = pushAddress(index) else { return }
+        stored.generation == former ? pushes.want(index) : pushes.wantAgain(index)
     }
 
     /// An operator has changed how these projects reach push services.
     func onPushesChanged(_ changed: [ProjectNumber: PushServices], _ turn: inout Turn) {
         pushServices?.merge(changed) { $1 }
         refusedKeys = refusedKeys.filter { changed[$0.key.project] == nil }
+        #if DEBUG
+            if options.planted.contains(.stayAtFormer) { return startPushes(&turn) }
+        #endif
         func isMeant(_ index: UInt32) -> Bool {
             state.devices.find(index).map { changed[ProjectNumber($0.0.projects[$0.1])] != nil } ?? false
         }
@@ -93,12 +107,20 @@ extension Partition {
         guard let (page, slot) = state.devices.find(index) else { return pushes.forget(index) }
         let origin = PushOrigin(ProjectNumber(page.projects[slot]), target(of: index, stored))
         guard pushes.mayPass(index, to: origin),
-            pushes.mayTake(index, to: origin, of: options.pushesAtOnce, now: turn.now.monotonic)
+            pushes.mayTake(index, to: origin, of: slots, now: turn.now.monotonic)
         else { return }
         if let body = entry.body { return push(entry, body: body, to: index, &turn) }
-        pushes.setReading(index)
+        pushes.setReading(index, for: origin)
         bodyReads.want([entry.record], for: index)
         readNext(&turn)
+    }
+
+    /// Of which a service and a project have their shares.
+    private var slots: Int {
+        #if DEBUG
+            if options.planted.contains(.takeAllSlots) { return options.pushesAtOnce * 4 }
+        #endif
+        return options.pushesAtOnce
     }
 
     private func push(_ entry: LogEntry, body: [UInt8], to index: UInt32, _ turn: inout Turn) {
@@ -161,6 +183,9 @@ extension Partition {
     /// How long the device's stream still has to acknowledge the message itself; `nil` where the message is
     /// to be pushed now.
     private func grace(of entry: LogEntry, for index: UInt32, _ now: Instant) -> TimeSpan? {
+        #if DEBUG
+            if options.planted.contains(.forgetGrace) { return nil }
+        #endif
         guard streams.attachment(index) != nil || mayReturn(index, now.monotonic) else { return nil }
         let passed = pushes.heldFor(index, entry.position, now: now.monotonic)
         return passed < options.pushGrace ? options.pushGrace - passed : nil
@@ -180,20 +205,30 @@ extension Partition {
         var gone: Set<Position> = []
         for index in readers where pushes.state(index) == .reading {
             guard let entry = nextToPush(index, turn.now), entry.body == nil,
-                records.contains(entry.record), mayPush
+                records.contains(entry.record), mayPush, maySend(entry, to: index, turn.now)
             else {
-                pushes.requeue(index)
+                pushes.endReading(index)
                 continue
             }
             if let events = bodies[entry.record], entry.ordinal < events.count {
                 push(entry, body: events[Int(entry.ordinal)], to: index, &turn)
             } else {
                 gone.insert(entry.position)
-                pushes.requeue(index)
+                pushes.endReading(index)
             }
         }
         give(up: gone, for: [])
         startPushes(&turn)
+    }
+
+    /// Whether the message whose body was read still goes to the service whose slot the device has, and need
+    /// not wait for a stream that came meanwhile.
+    private func maySend(_ entry: LogEntry, to index: UInt32, _ now: Instant) -> Bool {
+        guard let stored = pushAddress(index), let (page, slot) = state.devices.find(index) else {
+            return false
+        }
+        let origin = PushOrigin(ProjectNumber(page.projects[slot]), target(of: index, stored))
+        return pushes.readings[index] == origin && grace(of: entry, for: index, now) == nil
     }
 
     // MARK: The sender's answers
@@ -266,7 +301,8 @@ extension Partition {
     func noteGone(_ sending: PushTable.Sending, after outcome: PushOutcome?, _ now: Instant) {
         if triesElsewhere(sending, outcome) { return wantPush(sending.index) }
         // Another address of the device may get what waits.
-        defer { wantPushAgain(sending.index) }
+        let former = pushAddress(sending.index)?.generation
+        defer { wantPush(sending.index, afterAddress: former) }
         let known = state.transports[sending.index]?.first { $0.transport.kind == sending.origin.kind }
         guard let known, isMeant(known, sending) else { return }
         // A device that listens is there, and needs no mark.
@@ -289,39 +325,5 @@ extension Partition {
             if options.planted.contains(.endNewAddress) { return !known.isGone }
         #endif
         return known.generation == sending.generation
-    }
-
-    // MARK: Laws
-
-    /// Nobody is forgotten: each device with an address for which a durable message waits is in the table.
-    var brokenInPushes: String? {
-        if let broken = pushes.brokenInvariant
-            ?? pushes.momentary.brokenInvariant(most: momentaryLoadMax)
-        {
-            return broken
-        }
-        for attempts in [pushes.accepted, pushes.failed] {
-            if let broken = attempts.brokenInvariant(devicesMax: options.pushAttemptsMax) { return broken }
-        }
-        if let broken = pushes.tallies.brokenInvariant(messagesMax: options.pushAttemptsMax) { return broken }
-        if max(pushes.underWay, pushes.momentary.attempts.count) > options.pushesAtOnce {
-            return "more messages are at the sender than may be"
-        }
-        if pushes.sendings.keys.contains(where: { $0 > lastToken }) {
-            return "a push has a number that was never given"
-        }
-        for index in state.transports.indices where pushes.state(index) == nil {
-            guard let stored = pushAddress(index), stored.generation <= pipeline.durable.rawValue else {
-                continue
-            }
-            let durable = pipeline.durable
-            let now = clock.latest
-            let pushed = state.pushedUpTo(index, by: stored.transport)
-            let isWaiting = !state.log.waiting(for: index, after: pushed, limit: 1) {
-                $0.record <= durable && $0.ends[stored.transport.kind] > now
-            }.isEmpty
-            if isWaiting { return "a message waits for device \(index), and nobody pushes it" }
-        }
-        return nil
     }
 }

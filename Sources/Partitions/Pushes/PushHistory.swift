@@ -68,6 +68,7 @@ extension Partition {
     /// A sender has tried to push a message.
     func note(_ outcome: PushOutcome?, of sending: PushTable.Sending, tries: Int, _ now: Instant) {
         guard let outcome else { return }
+        if outcome == .expired { pushes.countedEnds.note(sending.index, at: sending.position) }
         let attempt = PushHistory.Attempt(
             message: sending.message, time: now.wall, outcome: outcome, tries: tries)
         let entry = RecentAttempts.Entry(kind: sending.origin.kind, attempt: attempt)

@@ -25,8 +25,22 @@ struct PushSlots {
     }
 
     func room(for origin: PushOrigin, of slots: Int) -> Room {
-        if byOrigin[origin] ?? 0 >= max(1, slots / 2) { return .originFull }
-        return byProject[origin.project] ?? 0 >= max(1, slots * 3 / 4) ? .projectFull : .free
+        if byOrigin[origin] ?? 0 >= PushSlots.ofOrigin(slots) { return .originFull }
+        return byProject[origin.project] ?? 0 >= PushSlots.ofProject(slots) ? .projectFull : .free
+    }
+
+    /// The share of one service, and of one project.
+    private static func ofOrigin(_ slots: Int) -> Int { max(1, slots / 2) }
+    private static func ofProject(_ slots: Int) -> Int { max(1, slots * 3 / 4) }
+
+    func brokenInvariant(of slots: Int) -> String? {
+        if byOrigin.values.contains(where: { $0 > PushSlots.ofOrigin(slots) }) {
+            return "a service has more slots than its share"
+        }
+        if byProject.values.contains(where: { $0 > PushSlots.ofProject(slots) }) {
+            return "a project has more slots than its share"
+        }
+        return nil
     }
 
     mutating func add(_ origin: PushOrigin) {

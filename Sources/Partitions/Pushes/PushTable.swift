@@ -52,7 +52,8 @@ struct PushTable {
     var earliest: UInt64?
     var sendings: [UInt64: Sending] = [:]
     var slots = PushSlots()
-    var readingCount = 0
+    /// Devices whose bodies are being read, with the service whose slot each one has.
+    var readings: [UInt32: PushOrigin] = [:]
     var closed: [PushOrigin: ClosedOrigin] = [:]
     var momentary = MomentaryPushes()
     /// Devices whose token is tried in Apple's other environment, with the generation of the address.
@@ -65,6 +66,7 @@ struct PushTable {
         /// Which devices' addresses were gone, and when: for the planted bug `endReachable`.
         var plantedMarks: [(index: UInt32, time: WallTime)] = []
     #endif
+    var countedEnds = CountedEnds()
 
     /// A service that takes no more messages for now, and the devices that wait for it. So a service that is
     /// away costs one look at a time, however many devices it has.
@@ -113,7 +115,7 @@ struct PushTable {
 
     var count: Int { devices.count }
     /// Messages at the sender, and messages whose bodies are being read, without attempts of now or never.
-    var underWay: Int { sendings.count + readingCount }
+    var underWay: Int { sendings.count + readings.count }
     var hasQueued: Bool { head < queue.count }
     func state(_ index: UInt32) -> State? { devices[index]?.state }
     func tries(_ index: UInt32, at position: Position) -> Int {
@@ -274,12 +276,17 @@ struct PushTable {
         return .zero
     }
 
-    mutating func setReading(_ index: UInt32) { set(.reading, index) }
+    /// The body of the device's message is being read. From now on the device has a slot of the service.
+    mutating func setReading(_ index: UInt32, for origin: PushOrigin) {
+        guard devices[index] != nil else { return }
+        set(.reading, index)
+        readings[index] = origin
+        slots.add(origin)
+    }
 
     private mutating func set(_ state: State, _ index: UInt32) {
-        guard let former = devices[index]?.state else { return }
-        if former == .reading { readingCount -= 1 }
-        if state == .reading { readingCount += 1 }
+        guard devices[index] != nil else { return }
+        if let origin = readings.removeValue(forKey: index) { slots.remove(origin) }
         devices[index]?.state = state
     }
 
@@ -287,6 +294,13 @@ struct PushTable {
         set(.sending(number: number), sending.index)
         sendings[number] = sending
         slots.add(sending.origin)
+    }
+
+    /// The device's body was read, and nothing is pushed now: its slot goes to another service.
+    mutating func endReading(_ index: UInt32) {
+        let origin = readings[index]
+        requeue(index)
+        if let origin { letIn(origin.project) }
     }
 
     /// The sender has answered. The device goes to the end of the queue, unless the caller lets it wait.
@@ -334,7 +348,7 @@ struct PushTable {
         if earliest != later.keys.min() { return "the earliest tick is not the earliest" }
         let queued = Set(queue[head...])
         let parked = Set(closed.values.flatMap(\.devices))
-        if devices.values.count(where: { $0.state == .reading }) != readingCount {
+        if devices.values.count(where: { $0.state == .reading }) != readings.count {
             return "the devices that wait for bodies are counted wrong"
         }
         for (index, device) in devices {
@@ -348,11 +362,11 @@ struct PushTable {
             case .reading: break
             }
         }
-        if Dictionary(sendings.values.map { ($0.origin, 1) }, uniquingKeysWith: +) != slots.byOrigin {
+        let taken = sendings.values.map(\.origin) + readings.values
+        if Dictionary(taken.map { ($0, 1) }, uniquingKeysWith: +) != slots.byOrigin {
             return "the slots of a service are counted wrong"
         }
-        if Dictionary(sendings.values.map { ($0.origin.project, 1) }, uniquingKeysWith: +) != slots.byProject
-        {
+        if Dictionary(taken.map { ($0.project, 1) }, uniquingKeysWith: +) != slots.byProject {
             return "the slots of a project are counted wrong"
         }
         if closed.values.contains(where: \.isEmpty) { return "a service is closed to nobody" }

@@ -37,11 +37,12 @@ extension Partition {
             return reply(id, .done)
         }
         guard !isOverloaded else { return refuseAtOnce(id, &turn) }
+        let former = pushAddress(index)?.generation
         propose(.endTransport(index: index, kind, generation: stored.generation))
         // The device's own word shows that the device is there.
         if state.transports.unreachable.since[index] != nil { forgetGoneAddresses(of: index) }
         // What the former address got may still wait for another one.
-        wantPushAgain(index)
+        wantPush(index, afterAddress: former)
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
     }
 

@@ -15,6 +15,8 @@ struct AddressTable: Equatable {
     let devices = Transport.Kind.allCases.map { _ in Bitmap() }
     /// The devices of which all addresses are gone.
     var unreachable = UnreachableDevices()
+    /// Of these, the devices whose address is gone, and those that acknowledge themselves.
+    let oddDevices = Transport.Kind.allCases.map { _ in Bitmap() }
 
     static func == (left: AddressTable, right: AddressTable) -> Bool {
         left.count == right.count && left.all.elementsEqual(right.all)
@@ -29,9 +31,10 @@ struct AddressTable: Equatable {
             return recent.list(of: index, in: packed)
         }
         set {
-            for (kind, devices) in zip(Transport.Kind.allCases, devices) {
-                let has = newValue?.contains { $0.transport.kind == kind } ?? false
-                _ = has ? devices.add(index) : devices.remove(index)
+            for (at, kind) in Transport.Kind.allCases.enumerated() {
+                let stored = newValue?.first { $0.transport.kind == kind }
+                _ = stored == nil ? devices[at].remove(index) : devices[at].add(index)
+                _ = stored?.isOdd ?? false ? oddDevices[at].add(index) : oddDevices[at].remove(index)
             }
             unreachable.set(index, since: newValue.flatMap(AddressTable.unreachable))
             openPage(of: index)
@@ -116,11 +119,30 @@ struct AddressTable: Equatable {
         }
     }
 
+    /// The devices of `set` with an address of the kind that is there, and for which services acknowledge.
+    func plain(_ set: DeviceSet, _ kind: Transport.Kind) -> DeviceSet {
+        let at = Int(kind.rawValue) - 1
+        guard !devices[at].isEmpty else { return DeviceSet() }
+        let all = set.intersection(DeviceSet(devices[at]))
+        return oddDevices[at].isEmpty ? all : all.subtracting(DeviceSet(oddDevices[at]))
+    }
+
+    /// The other devices of `set` with an address of the kind, or with the mark of one that is gone.
+    func odd(_ set: DeviceSet, _ kind: Transport.Kind) -> DeviceSet {
+        let at = Int(kind.rawValue) - 1
+        return oddDevices[at].isEmpty ? DeviceSet() : set.intersection(DeviceSet(oddDevices[at]))
+    }
+
     /// The sets must be what the addresses say.
     var brokenInvariant: String? {
         let rows = Array(all)
         if rows.count != count { return "the devices with addresses are counted wrong" }
-        for (kind, devices) in zip(Transport.Kind.allCases, devices) {
+        for (at, kind) in Transport.Kind.allCases.enumerated() {
+            let devices = devices[at]
+            let isOdd = rows.filter { $0.list.contains { $0.transport.kind == kind && $0.isOdd } }
+            if isOdd.map(\.index) != DeviceSet(oddDevices[at]).sorted {
+                return "the devices that are looked at one by one are wrong"
+            }
             let found = rows.filter { $0.list.contains { $0.transport.kind == kind } }
             if found.count != devices.count || found.contains(where: { !devices.contains($0.index) }) {
                 return "the devices of a push service are not those that have its addresses"
@@ -134,4 +156,8 @@ struct AddressTable: Equatable {
         }
         return nil
     }
+}
+
+extension StoredTransport {
+    fileprivate var isOdd: Bool { isGone || transport.keepsMessages }
 }
