@@ -52,13 +52,18 @@ public struct Checkers {
         public var waitingBytesMax = PartitionOptions(partitionCount: 1).waitingBytesMax
         /// Devices that push services reach alone. Nobody tells them of messages that were dropped.
         public var isSilent: (Int) -> Bool = { _ in false }
-        /// Devices that may have an address at the push service: their streams go on with a message as long
-        /// as the service would.
-        public var isPushed: (Int) -> Bool = { _ in false }
+        /// The kinds of push services at which a device may have an address: its streams go on with a message
+        /// as long as the last of the services would.
+        public var kinds: (Int) -> [Transport.Kind] = { _ in [] }
+        /// The service to which a device's messages go when all has settled.
+        public var lastKind: (Int) -> Transport.Kind? = { _ in nil }
         /// Devices that acknowledge what push services get for them, and listen when all has settled: their
         /// streams show all that they have not acknowledged (rule: kept-until-acknowledged).
         public var keepsMessages: (Int) -> Bool = { _ in false }
-        /// Whether a device has surely had an address from this time on.
+        /// Devices that acknowledge what push services get for them, and never listen: a push is a doorbell
+        /// for all that waits.
+        public var isRung: (Int) -> Bool = { _ in false }
+        /// Whether a device has surely had an address of its last kind from this time on.
         public var hasAddress: (_ device: Int, _ since: MonotonicTime) -> Bool = { _, _ in false }
         public init() {}
     }
@@ -138,7 +143,7 @@ public struct Checkers {
             got[delivery.device, default: []].insert(delivery.message)
         }
         var found: [Violation] = []
-        for send in history.sends where send.key.isEmpty && !send.waits.isEmpty {
+        for send in history.sends where send.key.isEmpty {
             guard case .ok(let at) = send.outcome else { continue }
             var until = at
             if case .butNot = send.target { until = at + Checkers.resolution }
@@ -146,6 +151,7 @@ public struct Checkers {
                 guard entitled(device, send.target, from: send.began, to: until) == .yes else { continue }
                 guard waits(send, for: device) else { continue }
                 if rules.isSilent(device), mayBeDropped(device) { continue }
+                if isRung(device, behind: send) { continue }
                 if !(got[device]?.contains(send.message) ?? false) {
                     found.append(
                         Violation(
@@ -160,9 +166,16 @@ public struct Checkers {
 
     /// Whether the message must still wait for the device when everything has settled.
     private func waits(_ send: History.Send, for device: Int) -> Bool {
-        if send.waits == .everywhere { return true }
-        if send.waits == .onStreams { return !rules.isSilent(device) }
-        return rules.hasAddress(device, send.began)
+        let isPushed = rules.lastKind(device).map { send.waitsAt.contains($0) } ?? false
+        if send.waitsOnStreams { return !rules.isSilent(device) || isPushed }
+        return isPushed && rules.hasAddress(device, send.began)
+    }
+
+    /// Whether a service got no time for the message, and a later message rang for the device: the mark of
+    /// what was pushed has passed the message, which waits for the device's stream.
+    private func isRung(_ device: Int, behind send: History.Send) -> Bool {
+        rules.isRung(device) && !rules.kinds(device).allSatisfy { send.waitsAt.contains($0) }
+            && history.pushes.contains { $0.device == device && $0.message > send.message }
     }
 
     /// Whether so much was sent that messages for the device may have been dropped.
@@ -230,13 +243,15 @@ public struct Checkers {
         for delivery in history.deliveries {
             let send = sends[delivery.message]
             var end = send?.expires
-            if rules.isPushed(delivery.device), let stream = end {
-                end = send?.pushExpires.map { max($0, stream) }
+            for kind in rules.kinds(delivery.device) {
+                guard let former = end else { break }
+                end = send?.pushExpires[kind].map { max($0, former) }
             }
             check(delivery, by: end, way: "")
         }
         for push in history.pushes {
-            check(push, by: sends[push.message]?.pushExpires, way: " at its push service")
+            let ends = sends[push.message]?.pushExpires
+            check(push, by: push.service.flatMap { ends?[$0] }, way: " at its push service")
         }
         return found
     }

@@ -30,22 +30,18 @@ public struct History: Sendable {
         public var key: String
         /// When the message ends on streams, where that is within the run.
         public var expires: MonotonicTime?
-        /// When the message ends at the push service, where that is within the run.
-        public var pushExpires: MonotonicTime?
-        /// Whether the message waits on streams, and at the push service, for as long as the run.
-        public var waits: Waits = .everywhere
+        /// When the message ends at each kind of push service, where that is within the run: by the clock of
+        /// the world, and by wall clocks where the message is not one of now or never.
+        public var pushExpires: [Transport.Kind: MonotonicTime] = [:]
+        public var pushEnds: [Transport.Kind: WallTime] = [:]
+        /// Whether the message waits on streams, and at which push services, for as long as the run.
+        public var waitsOnStreams = true
+        public var waitsAt = Set(Transport.Kind.allCases)
         public var began: MonotonicTime
         public var outcome: Outcome
         /// Bytes of the message's body.
         public var bytes = 0
         public var project = 1
-    }
-    public struct Waits: OptionSet, Sendable {
-        public let rawValue: Int
-        public init(rawValue: Int) { self.rawValue = rawValue }
-        public static let onStreams = Waits(rawValue: 1)
-        public static let atServices = Waits(rawValue: 2)
-        public static let everywhere: Waits = [.onStreams, .atServices]
     }
     public struct Delivery: Sendable {
         public var device: Int
@@ -54,6 +50,8 @@ public struct History: Sendable {
         public var at: MonotonicTime
         /// When the device opened the stream of this delivery, where that is known.
         public var streamBegan: MonotonicTime?
+        /// The push service that took the message.
+        public var service: Transport.Kind?
     }
     /// The unregistration of a device.
     public struct Ending: Sendable {

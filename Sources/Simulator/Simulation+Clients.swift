@@ -174,8 +174,7 @@ extension Simulation {
         history.sends.append(
             History.Send(
                 message: message, target: target, key: key, expires: isShort ? now + .seconds(1) : nil,
-                waits: isShort ? [] : .everywhere,
-                began: now, outcome: .unknown))
+                waitsOnStreams: !isShort, waitsAt: [], began: now, outcome: .unknown))
         sendNumbers[to, default: 0] += 1
         let numbered = request(RequestKey(session: incarnation, number: sendNumbers[to] ?? 0))
         submit(Submission(client: client, index: index, to: to, request: numbered), after: .zero)

@@ -71,6 +71,25 @@ struct PushSimulationTests {
         options.partition.listenersReturn = .seconds(1)
     }
 
+    /// Devices have addresses of several kinds, and their projects' services come and go.
+    static func severalKinds(_ seed: UInt64) -> ClusterSimulation.Options {
+        var options = options(seed)
+        options.addressKindsMax = 2 + Int(seed % 2)
+        options.servicesGapMax = .milliseconds(500 + seed % 5 * 1000)
+        return options
+    }
+
+    @Test(
+        "keeps every promise where devices have several addresses and services come and go",
+        arguments: UInt64(1)...12)
+    func severalAddresses(seed: UInt64) {
+        let simulation = ClusterSimulation(PushSimulationTests.severalKinds(seed))
+        let violations = simulation.run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(simulation.counts["pushes accepted", default: 0] > 0)
+        #expect(simulation.counts["changes of services", default: 0] > 0)
+    }
+
     /// Expects that a checker of some seed sees the break of a promise.
     private func expect(
         _ guarantee: String, _ bug: String, plant: (inout ClusterSimulation.Options) -> Void
@@ -129,5 +148,18 @@ struct PushSimulationTests {
         ])
     func plantedInSender(bug: PlantedInNode, guarantee: String) {
         expect(guarantee, "\(bug.rawValue) in the sender") { $0.planted = bug }
+    }
+
+    @Test(
+        "sees each bug that is planted in the choice of what a partition pushes, and where to",
+        arguments: [
+            (PlantedBug.forgetGrace, "grace"), (.takeAllSlots, "shares"), (.pushUnserved, "services"),
+            (.stayAtFormer, "invariant"), (.pushPastEnd, "G2"),
+        ])
+    func plantedInPartition(bug: PlantedBug, guarantee: String) {
+        expect(guarantee, "\(bug.rawValue) in partitions") {
+            ($0.addressKindsMax, $0.servicesGapMax) = (3, .seconds(1))
+            $0.partition.planted = bug
+        }
     }
 }

@@ -9,10 +9,18 @@ extension LoopCore {
     func handle(_ event: PartitionEvent, of id: PartitionID) {
         guard let partition = partitions[id], isOpen(to: event, id) else { return refuse(event, id) }
         guard !isPastDeviceLimit(event) else { return }
-        if let observer, case .pushed(let report) = event { observer.pushed(report, of: partition) }
+        if let observer { tell(observer, of: event, to: partition) }
         partition.handle(event, now: now, into: &partitionEffects)
         dirty.insert(id)
         carryOut(of: id)
+    }
+
+    private func tell(_ observer: LoopObserver, of event: PartitionEvent, to partition: Partition) {
+        switch event {
+        case .pushed(let report): observer.pushed(report, of: partition)
+        case .pushesChanged(let changed): observer.reopens(Set(changed.keys), at: partition)
+        default: break
+        }
     }
 
     func flushPartitions() {

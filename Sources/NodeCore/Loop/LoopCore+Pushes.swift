@@ -28,6 +28,7 @@ extension LoopCore {
 
     func pushesChanged(_ changed: [ProjectNumber: PushServices]) {
         sender.reopen(Set(changed.keys))
+        observer?.reopens(Set(changed.keys))
         pushServices?.merge(changed) { $1 }
         for id in partitions.keys.sorted() { enqueue(.partition(id, .pushesChanged(changed))) }
     }

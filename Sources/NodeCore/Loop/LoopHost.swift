@@ -34,6 +34,9 @@ open class LoopObserver {
     /// The loop's sender sends a message, and hears from a push service.
     open func sends(_ job: PushJob) {}
     open func hears(_ outcome: PushOutcome, from origin: PushOrigin) {}
+    /// The services of these projects have changed, as the loop's sender and then a partition's machine hear.
+    open func reopens(_ projects: Set<ProjectNumber>) {}
+    open func reopens(_ projects: Set<ProjectNumber>, at partition: Partition) {}
     /// A law of the core does not hold.
     open func isBroken(_ law: String) {}
     /// A line for the trace.

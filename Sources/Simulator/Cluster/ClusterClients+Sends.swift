@@ -70,7 +70,7 @@ extension ClusterSimulation {
         let send = Send(
             project: project(of: target), target: to, message: envelope, validateOnly: false)
         let number = nextMessage
-        let address = clients[client].storedAddress
+        let stored = clients[client].stored
         debug("send \(number) to \(target)")
         call("send", .send(send)) { outcome in
             self.debug("send \(number): \(String(describing: outcome))")
@@ -86,8 +86,7 @@ extension ClusterSimulation {
             case .refused(.unregistered)?:
                 self.history.sends[index].outcome = .refused(at: self.now)
                 // A device whose address is gone is no target either, until it shows itself.
-                let newest = max(address, self.clients[client].addresses)
-                if case .device = target, self.pushServices.hasGone(address...newest, of: client) {
+                if case .device = target, self.mayBeUnreachable(client, since: stored) {
                     self.count("sends to gone addresses")
                 } else {
                     self.isUnregistered(client)
@@ -111,15 +110,19 @@ extension ClusterSimulation {
 
     private static let long: UInt32 = 86_400
 
-    /// Where devices have addresses, some messages end at another time there, at all services alike, than on
-    /// streams. The times follow from the message's number alone, so that runs without addresses roll no dice
-    /// for them.
+    /// Where devices have addresses, some messages end at another time there than on streams: at all services
+    /// alike where devices have addresses of one kind. The times follow from the message's number alone, so
+    /// that runs without addresses roll no dice for them.
     private func timesToLive(_ message: UInt64, isShort: Bool) -> TimesToLive {
         let long = ClusterSimulation.long
         guard options.pushedPerMille > 0, !isShort, !sendsLong else { return TimesToLive(isShort ? 1 : long) }
         var random = SeededGenerator(seed: options.seed &* 31 &+ message)
         func times(stream: UInt32, web: UInt32) -> TimesToLive {
             TimesToLive(stream: stream, web: web, apns: web, fcm: web)
+        }
+        if options.addressKindsMax > 1, random.next(upperBound: UInt64(2)) == 0 {
+            func end() -> UInt32 { [0, 1, long, long][Int(random.next(upperBound: UInt64(4)))] }
+            return TimesToLive(stream: end(), web: end(), apns: end(), fcm: end())
         }
         switch random.next(upperBound: UInt64(10)) {
         case 0: return times(stream: 0, web: long)
@@ -136,10 +139,14 @@ extension ClusterSimulation {
     private func note(_ times: TimesToLive, of sent: inout History.Send) {
         let long = ClusterSimulation.long
         if times.stream < long, times.stream > 0 { sent.expires = now + .seconds(UInt64(times.stream)) }
-        if times.web < long { sent.pushExpires = now + .seconds(times.web == 0 ? 30 : UInt64(times.web)) }
-        sent.waits = []
-        if times.stream == long { sent.waits.insert(.onStreams) }
-        if times.web == long { sent.waits.insert(.atServices) }
+        for kind in Transport.Kind.allCases where times[kind] < long {
+            let seconds = UInt64(times[kind])
+            sent.pushExpires[kind] = now + .seconds(seconds == 0 ? 30 : seconds)
+            guard seconds > 0 else { continue }
+            sent.pushEnds[kind] = WallTime(milliseconds: wall.milliseconds + Int64(seconds) * 1000)
+        }
+        sent.waitsOnStreams = times.stream == long
+        sent.waitsAt = Set(Transport.Kind.allCases.filter { times[$0] == long })
     }
 
     /// A 504 must have a reason: an owner may have looked at the send, and something was broken lately.

@@ -14,12 +14,13 @@ struct ClusterClient {
     var listener: Listener?
     var wantsToListen = true
     var lastPosition: UInt64 = 0
-    /// How many addresses at the push service the device has told.
+    /// How many addresses at push services the device has told.
     var addresses = 0
-    /// The newest of these of which the device has heard that it is stored.
-    var storedAddress = 0
-    /// When the first of these was.
-    var addressed: MonotonicTime?
+    /// Of each kind the newest of these, and the newest of which the device has heard that it is stored.
+    var told: [Transport.Kind: Int] = [:]
+    var stored: [Transport.Kind: Int] = [:]
+    /// When the first of each kind was.
+    var addressed: [Transport.Kind: MonotonicTime] = [:]
     /// When something came last on a stream of the device.
     var heard = MonotonicTime.zero
     init(number: Int, project: ProjectNumber) {
@@ -94,7 +95,7 @@ extension ClusterSimulation {
         guard clients[client].registration != nil else { return register(client) }
         if chance(options.unregisterPerMille) { return unregister(client) }
         let kind = pushKind(client)
-        if kind.isPushed, chance(options.addressPerMille) { tellAddress(client) }
+        if kind.isPushed, chance(options.addressPerMille) { tellAddress(client, anyOf: kind.kinds) }
         switch roll(100) {
         case ..<30: change(client)
         case ..<75: send(client)
@@ -108,7 +109,7 @@ extension ClusterSimulation {
             if case .registered(let new)? = outcome {
                 self.clients[client].registration = new.registration
                 self.clients[client].credential = DeviceMAC(high: new.secret, low: 2)
-                if self.pushKind(client).isPushed { self.tellAddress(client) }
+                for kind in self.pushKind(client).kinds { self.tellAddress(client, kind) }
                 self.listen(client)
             }
             self.later(client)

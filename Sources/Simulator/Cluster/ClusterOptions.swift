@@ -44,6 +44,12 @@ extension ClusterSimulation {
         public var unregisterPerMille: UInt64 = 0
         /// Of 1,000 devices, how many have an address at a push service.
         public var pushedPerMille: UInt64 = 0
+        /// Kinds of services of which such a device has addresses, at most. More than one: messages have ends
+        /// of their own at each kind.
+        public var addressKindsMax = 1
+        /// The time between two changes of a project's push services, at most; 0: none.
+        public var servicesGapMax = TimeSpan.zero
+        var changesServices: Bool { servicesGapMax > .zero && pushedPerMille > 0 }
         /// Of 1,000 operations of such a device, how many tell another address.
         public var addressPerMille: UInt64 = 40
         /// Of 1,000 messages for a push service, how many the service does not take, and for how many it says

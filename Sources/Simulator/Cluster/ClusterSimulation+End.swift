@@ -10,6 +10,7 @@ extension ClusterSimulation {
     func settle() {
         violations += bodiesMissing()
         isHealing = true
+        setAllServices()
         let plain = Options(seed: options.seed)
         writeMax = min(writeMax, plain.writeMax)
         latencyMax = min(latencyMax, plain.latencyMax)
@@ -44,6 +45,7 @@ extension ClusterSimulation {
         finishChanges()
         tellAddressesAgain()
         sendToAll()
+        setLastServices()
         pushAll()
         let before = ownership
         listenAgain()
@@ -188,9 +190,13 @@ extension ClusterSimulation {
         rules.waitingMax = Int(options.partition.delivery.waitingMax)
         rules.waitingBytesMax = options.partition.waitingBytesMax
         rules.isSilent = { [unowned self] in pushKind($0).isSilent }
-        rules.isPushed = { [unowned self] in pushKind($0).isPushed }
+        rules.kinds = { [unowned self] in pushKind($0).kinds }
+        rules.lastKind = { [unowned self] in lastKind($0) }
         rules.keepsMessages = { [unowned self] in pushKind($0).keepsMessages && !pushKind($0).isSilent }
-        rules.hasAddress = { [unowned self] in hasAddress($0, since: $1) }
+        rules.isRung = { [unowned self] in pushKind($0).keepsMessages && pushKind($0).isSilent }
+        rules.hasAddress = { [unowned self] device, time in
+            lastKind(device).map { hasAddress(device, $0, since: time) } ?? false
+        }
         var found = Checkers(history, rules: rules).all()
         for (number, client) in clients.enumerated()
         where client.registration != nil && !client.isGone && history.final[number] == nil {
@@ -206,6 +212,6 @@ extension ClusterSimulation {
                         description: "topic \(number) has \(members) members, and \(devices) devices say so"))
             }
         }
-        return found + imagesDiffer() + bodiesMissing() + streamsDiffer()
+        return found + imagesDiffer() + bodiesMissing() + streamsDiffer() + servicesDiffer()
     }
 }

@@ -233,6 +233,7 @@ public final class ClusterSimulation {
         scheduleFaults()
         scheduleLimits()
         scheduleKeys()
+        scheduleServices()
         run(until: now + .seconds(options.seconds))
         settle()
         violations += check()
@@ -257,6 +258,7 @@ public final class ClusterSimulation {
         while now < limit, !isServed { run(until: now + .milliseconds(100)) }
         if !isServed { violate("G7", "the cluster does not come up: \(unserved) are not served") }
         for project in projects { home.makeProject(project) }
+        setAllServices()
         run(until: now + .seconds(2))
     }
 

@@ -11,6 +11,8 @@ struct SimulatedCatalog {
     /// For each project, the epoch of its home partition in which it was made.
     var births: [ProjectNumber: Epoch] = [:]
     var limits: [ProjectNumber: QuotaLimits] = [:]
+    /// Each project's push services; empty where services never change.
+    var services: [ProjectNumber: PushServices] = [:]
 }
 
 /// One database of a simulated cluster: an engine in memory, connections that take time, break, and cannot
@@ -64,6 +66,11 @@ final class SimulatedDatabase {
     }
 
     func changeKeys() { catalog.version += 1 }
+
+    func change(_ project: ProjectNumber, to services: PushServices) {
+        catalog.version += 1
+        catalog.services[project] = services
+    }
 
     func row(_ id: PartitionID) -> PartitionRow? {
         (try? engine.partitions())?.first { $0.id == id }

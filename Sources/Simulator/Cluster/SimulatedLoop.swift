@@ -42,6 +42,8 @@ final class SimulatedLoop {
     private(set) var tickets: [UInt64: (Outcome?) -> Void] = [:]
     private var lastTicket: UInt64 = 0
     private var listeners: [UInt64: Listener] = [:]
+    /// The projects' push services, as the loop was told.
+    private var services: [ProjectNumber: PushServices] = [:]
 
     init(_ process: SimulatedProcess, number: Int) {
         self.process = process
@@ -65,6 +67,7 @@ final class SimulatedLoop {
         options.routing = world.options.routing
         options.bounds = world.options.loop
         options.pushes = world.options.pushes
+        if world.options.changesServices { options.pushServices = [:] }
         #if DEBUG
             options.planted = world.options.planted
         #endif
@@ -82,6 +85,9 @@ final class SimulatedLoop {
 
     /// Adopts a new version of the catalog.
     func apply(_ catalog: SimulatedCatalog) {
+        let changed = catalog.services.filter { services[$0.key] != $0.value }
+        services = catalog.services
+        if !changed.isEmpty { post(.pushesChanged(changed)) }
         core.updateCatalog(
             projects: Set(catalog.births.keys), limits: catalog.limits, births: catalog.births,
             now: process.clock)
@@ -199,6 +205,8 @@ final class SimulatedLoop {
         case .partition(_, .clockLeapt), .partition(_, .clockAgrees): break
         case .partition(_, .journalRefuses): world.count("partitions refused")
         case .partition(_, .journalTakes): break
+        case .partition(_, .pushesEnded(let counts)):
+            world.count("pushes ended", counts.values.reduce(0, +))
         case .partition(let id, let notice): world.violate("bodies", "partition \(id.rawValue): \(notice)")
         }
     }

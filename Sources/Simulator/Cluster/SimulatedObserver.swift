@@ -57,6 +57,12 @@ final class SimulatedObserver: LoopObserver {
         sender.hears(outcome, from: origin, now: loop.monotonic)
     }
 
+    override func reopens(_ projects: Set<ProjectNumber>) { sender.reopens(projects) }
+
+    override func reopens(_ projects: Set<ProjectNumber>, at partition: Partition) {
+        world.pushChecks.reopens(projects, at: partition)
+    }
+
     override func admits(_ admitted: Admission.Admitted) { world.check(admitted, by: loop.process) }
 
     override func carriesOut(_ id: RequestID) {

@@ -5,27 +5,46 @@ import Routing
 // Clients with an address at a push service.
 
 extension ClusterSimulation {
-    /// Whether a client tells an address, whether it then never listens, and whether it acknowledges its
-    /// messages itself. All of it follows from the client's
-    /// number alone, so that runs without addresses roll no dice for it.
-    func pushKind(_ client: Int) -> (isPushed: Bool, isSilent: Bool, keepsMessages: Bool) {
-        guard options.pushedPerMille > 0 else { return (false, false, false) }
-        var random = SeededGenerator(seed: options.seed ^ UInt64(client) &* 0x9E37_79B9)
-        let isPushed = random.next(upperBound: UInt64(1000)) < options.pushedPerMille
-        guard isPushed else { return (false, false, false) }
-        let isSilent = random.next(upperBound: UInt64(3)) > 0
-        return (true, isSilent, random.next(upperBound: UInt64(2)) > 0)
+    struct PushKind {
+        /// The kinds of services at which the client has addresses, in their order; empty: it tells none.
+        var kinds: [Transport.Kind] = []
+        /// Whether the client never listens, and whether it acknowledges its messages itself.
+        var isSilent = false
+        var keepsMessages = false
+        var isPushed: Bool { !kinds.isEmpty }
     }
 
-    /// The client tells its device's partition a new address, until that is done.
-    func tellAddress(_ client: Int) {
+    /// All of it follows from the client's number alone, so that runs without addresses roll no dice for it.
+    func pushKind(_ client: Int) -> PushKind {
+        var found = PushKind()
+        guard options.pushedPerMille > 0 else { return found }
+        var random = SeededGenerator(seed: options.seed ^ UInt64(client) &* 0x9E37_79B9)
+        guard random.next(upperBound: UInt64(1000)) < options.pushedPerMille else { return found }
+        found.isSilent = random.next(upperBound: UInt64(3)) > 0
+        found.keepsMessages = random.next(upperBound: UInt64(2)) > 0
+        found.kinds = [PushAddress.kind(ofDevice: client)]
+        guard options.addressKindsMax > 1 else { return found }
+        for _ in 0..<random.next(upperBound: UInt64(options.addressKindsMax)) {
+            found.kinds.append(PushAddress.kind(ofDevice: client + found.kinds.count))
+        }
+        found.kinds.sort()
+        return found
+    }
+
+    func tellAddress(_ client: Int, anyOf kinds: [Transport.Kind]) {
+        tellAddress(client, kinds[kinds.count > 1 ? Int(roll(UInt64(kinds.count))) : 0])
+    }
+
+    /// The client tells its device's partition a new address of the kind, until that is done.
+    func tellAddress(_ client: Int, _ kind: Transport.Kind) {
         clients[client].addresses += 1
-        tryAddress(client, .init(device: client, number: clients[client].addresses))
+        clients[client].told[kind] = clients[client].addresses
+        tryAddress(client, .init(device: client, kind: kind, number: clients[client].addresses))
     }
 
     private func tryAddress(_ client: Int, _ address: PushAddress) {
-        // The client tells its newest address only.
-        guard !clients[client].isGone, clients[client].addresses == address.number,
+        // The client tells its newest address of each kind only.
+        guard !clients[client].isGone, clients[client].told[address.kind] == address.number,
             let registration = clients[client].registration, let credential = clients[client].credential
         else { return }
         let operation = Operation.setTransport(
@@ -35,9 +54,11 @@ extension ClusterSimulation {
         call("address", operation) { outcome in
             switch outcome {
             case .done?:
-                self.clients[client].storedAddress = max(
-                    self.clients[client].storedAddress, address.number)
-                if self.clients[client].addressed == nil { self.clients[client].addressed = self.now }
+                let former = self.clients[client].stored[address.kind] ?? 0
+                self.clients[client].stored[address.kind] = max(former, address.number)
+                if self.clients[client].addressed[address.kind] == nil {
+                    self.clients[client].addressed[address.kind] = self.now
+                }
             case .refused(.unregistered)?: return self.isUnregistered(client)
             default:
                 self.after(.milliseconds(300) + self.roll(.milliseconds(900)), .client) {
@@ -47,34 +68,58 @@ extension ClusterSimulation {
         }
     }
 
-    /// Whether a partition has had an address of the device from that time on. A device whose address was
-    /// gone counts as one without an address: when it listens, the mark of the address goes.
-    func hasAddress(_ client: Int, since time: MonotonicTime) -> Bool {
-        guard let first = clients[client].addressed, first < time else { return false }
-        return !pushServices.hasGone(0...clients[client].addresses, of: client)
+    /// Whether a partition has had an address of this kind of the device from that time on. A device whose
+    /// address was gone counts as one without an address: when it listens, the mark of the address goes.
+    func hasAddress(_ client: Int, _ kind: Transport.Kind, since time: MonotonicTime) -> Bool {
+        guard let first = clients[client].addressed[kind], first < time else { return false }
+        return !pushServices.hasGone(kind, 0...(clients[client].told[kind] ?? 0), of: client)
     }
 
-    /// Since when an address of the device has been gone, where that is long enough for the device to end
-    /// (rule: unreachable-devices-end): the newest address that is surely stored, or one that was told since.
-    /// A stream on which something came begins the time again.
+    /// Whether a partition may take the device for unreachable: of each kind of which it had an address in
+    /// `stored`, that address or a later one is gone.
+    func mayBeUnreachable(_ client: Int, since stored: [Transport.Kind: Int]) -> Bool {
+        func isGone(_ kind: Transport.Kind, from first: Int) -> Bool {
+            let newest = max(first, clients[client].told[kind] ?? 0)
+            return pushServices.hasGone(kind, first...newest, of: client)
+        }
+        let kinds = pushKind(client).kinds
+        return kinds.contains { isGone($0, from: 0) }
+            && kinds.allSatisfy { kind in stored[kind].map { isGone(kind, from: $0) } ?? true }
+    }
+
+    /// Since when the device has had no address, where that is long enough for the device to end (rule:
+    /// unreachable-devices-end). Of each kind, the newest address that is surely stored is gone, or one that
+    /// was told since. A stream on which something came begins the time again.
     func unreachable(_ client: Int) -> MonotonicTime? {
         noteClocks()
-        let told = clients[client]
-        guard let most = options.partition.unreachableMax, told.storedAddress <= told.addresses,
-            let gone = pushServices.gone(told.storedAddress...told.addresses, of: client)
-        else { return nil }
+        let known = clients[client]
+        var last: MonotonicTime?
+        for kind in pushKind(client).kinds {
+            let first = known.stored[kind] ?? 0
+            if let gone = pushServices.gone(kind, first...max(first, known.told[kind] ?? 0), of: client) {
+                last = max(last ?? gone, gone)
+            } else if known.stored[kind] != nil {
+                return nil
+            }
+        }
+        guard let most = options.partition.unreachableMax, let gone = last else { return nil }
         // Two owners may date the beginning and the end, each by a clock of its own.
         let error = worstClock * 2 + .seconds(1)
-        let since = max(gone, told.heard)
+        let since = max(gone, known.heard)
         return now.since(since) + error >= most ? gone : nil
     }
 
     /// A service may have said that the addresses of a device are gone: apps then tell another when they
     /// start the next time.
     func tellAddressesAgain() {
-        for client in clients.indices where pushKind(client).isPushed {
-            let newest = PushAddress(device: client, number: clients[client].addresses)
-            if pushServices.isGone(newest), clients[client].registration != nil { tellAddress(client) }
+        for client in clients.indices {
+            for kind in pushKind(client).kinds {
+                let newest = PushAddress(
+                    device: client, kind: kind, number: clients[client].told[kind] ?? 0)
+                if pushServices.isGone(newest), clients[client].registration != nil {
+                    tellAddress(client, kind)
+                }
+            }
         }
     }
 

@@ -4,11 +4,26 @@ import Model
 /// that client's addresses.
 struct PushAddress: Hashable {
     var device: Int
+    var kind: Transport.Kind
     var number: Int
 
-    init(device: Int, number: Int) {
+    init(device: Int, kind: Transport.Kind, number: Int) {
         self.device = device
+        self.kind = kind
         self.number = number
+    }
+
+    private static let bundleID = "app"
+
+    /// Services of these kinds, for every simulated address of theirs.
+    static func services(_ kinds: [Transport.Kind]) -> PushServices {
+        var services = PushServices()
+        (services.web, services.fcm) = (kinds.contains(.web), kinds.contains(.fcm))
+        guard kinds.contains(.apns) else { return services }
+        for isSandbox in [false, true] {
+            services.apps.insert(APNsAddress.app(isSandbox: isSandbox, bundleID: bundleID))
+        }
+        return services
     }
 
     /// `nil` where no simulated device has told the transport.
@@ -27,16 +42,21 @@ struct PushAddress: Hashable {
         }
         let parts = text.split(separator: ":")
         guard parts.count == 2, let device = Int(parts[0]), let number = Int(parts[1]) else { return nil }
-        self.init(device: device, number: number)
+        self.init(device: device, kind: transport.kind, number: number)
     }
 
-    /// Devices of all three kinds. Browsers have their subscriptions at `webCount` services. Those of one
+    /// The kind of most addresses of a device.
+    static func kind(ofDevice device: Int) -> Transport.Kind {
+        Transport.Kind.allCases[device % Transport.Kind.allCases.count]
+    }
+
+    /// Browsers have their subscriptions at `webCount` services. Those of one
     /// app, and those of FCM, share a fate at their service.
     func transport(keepsMessages: Bool, webCount: Int) -> Transport {
         let kinds = Transport.Kind.allCases
         let text = "\(device):\(number)"
         let address: [UInt8]
-        switch kinds[device % kinds.count] {
+        switch kind {
         case .web:
             address =
                 WebAddress(
@@ -46,10 +66,11 @@ struct PushAddress: Hashable {
                 ).packed
         case .apns:
             address =
-                APNsAddress(isSandbox: device / 6 % 2 == 0, bundleID: "app", token: Array(text.utf8)).packed
+                APNsAddress(
+                    isSandbox: device / 6 % 2 == 0, bundleID: PushAddress.bundleID, token: Array(text.utf8)
+                ).packed
         case .fcm: address = FCMAddress(token: text).packed
         }
-        return Transport(
-            kind: kinds[device % kinds.count], address: address, keepsMessages: keepsMessages)
+        return Transport(kind: kind, address: address, keepsMessages: keepsMessages)
     }
 }

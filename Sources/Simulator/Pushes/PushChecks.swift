@@ -3,13 +3,15 @@ import NodeCore
 import Partitions
 
 /// What partitions' machines promise about messages for push services (rules: pushes-read-the-log,
-/// gone-by-generation, push-services-are-spared).
+/// ends-of-their-own, gone-by-generation, push-services-are-spared).
 final class PushChecks {
     /// A message for a device, in one machine of a partition.
     private struct Handed: Hashable {
         var machine: ObjectIdentifier
         var device: Int
         var message: UInt64
+        /// The only service that must not get the message again; `nil`: no service must.
+        var service: Transport.Kind?
     }
     /// An address as the device told it once: a device may tell the same address again.
     private struct Told: Hashable {
@@ -22,7 +24,9 @@ final class PushChecks {
         var message: UInt64
     }
 
-    private unowned let world: ClusterSimulation
+    unowned let world: ClusterSimulation
+    /// What each machine has at its sender.
+    var handedOver: [ObjectIdentifier: PushShares] = [:]
     /// Messages of which a machine has heard that the service has them, and addresses that are gone.
     private var known: Set<Handed> = []
     /// Messages of now or never for which a machine has heard that the service was asked.
@@ -47,7 +51,9 @@ final class PushChecks {
                 + " \(machine.id.rawValue), push \(job.number)")
         if !machines.contains(where: { $0 === machine }) { machines.append(machine) }
         let handed = Handed(machine: ObjectIdentifier(machine), device: address.device, message: message)
-        if known.contains(handed) {
+        var atService = handed
+        atService.service = address.kind
+        if known.contains(handed) || known.contains(atService) {
             world.violate("G2", "device \(address.device) is pushed message \(message) again")
         }
         if job.isMomentary, attempted.contains(handed) {
@@ -65,6 +71,21 @@ final class PushChecks {
                     + " \(time.since(process.monotonic).milliseconds) ms before the service asked for it")
         }
         checkAcknowledged(message, address.device, before: world.now)
+        checkShares(job, by: machine)
+        checkService(job, of: address, by: machine, process)
+        guard !job.isMomentary, let send = world.history.sends.last(where: { $0.message == message })
+        else { return }
+        checkGrace(job, of: send, by: machine)
+        checkEnd(job, of: send, by: process)
+    }
+
+    /// The machine hears that these projects' services have changed: all that waits because of a service may
+    /// go at once.
+    func reopens(_ projects: Set<ProjectNumber>, at machine: Partition) {
+        let id = ObjectIdentifier(machine)
+        askedFor = askedFor.filter {
+            $0.key.told.machine != id || !projects.contains(world.clients[$0.key.told.address.device].project)
+        }
     }
 
     /// What a device has acknowledged must not be pushed (G2).
@@ -82,6 +103,7 @@ final class PushChecks {
     /// The sender has answered a partition's machine.
     func told(_ report: PushReport, of job: PushJob, to machine: Partition, of process: SimulatedProcess) {
         guard let address = PushAddress(job.transport) else { return }
+        handedOver[ObjectIdentifier(machine)]?.remove(job)
         world.debug("partition \(machine.id.rawValue) hears of push \(job.number): \(report.result)")
         let message = world.number(ofBody: job.event)
         let told = Told(machine: ObjectIdentifier(machine), address: address, generation: job.generation)
@@ -90,7 +112,13 @@ final class PushChecks {
         }
         switch report.result {
         case .done:
-            known.insert(Handed(machine: told.machine, device: address.device, message: message))
+            // An attempt of now or never moves no mark, so another service may ring once more for a message
+            // that its device acknowledges itself.
+            let isRing = job.isMomentary && job.transport.keepsMessages
+            known.insert(
+                Handed(
+                    machine: told.machine, device: address.device, message: message,
+                    service: isRing ? address.kind : nil))
         case .gone:
             knownGone.insert(told)
             // What waits for the device is pushed from the beginning where it tells another address.
@@ -147,6 +175,15 @@ struct SenderChecks {
     private var origins: [PushOrigin: Origin] = [:]
 
     init(_ bounds: PushBounds) { self.bounds = bounds }
+
+    /// These projects' services have changed: what the sender knows of them counts no more.
+    mutating func reopens(_ projects: Set<ProjectNumber>) {
+        for name in origins.keys where projects.contains(name.project) {
+            var fresh = Origin()
+            fresh.underWay = origins[name]?.underWay ?? 0
+            origins[name] = fresh
+        }
+    }
 
     /// The sender sends a message. Returns what breaks a promise.
     mutating func sends(_ job: PushJob, now: MonotonicTime) -> Violation? {

@@ -44,13 +44,13 @@ final class SimulatedPushServices {
     init(_ world: ClusterSimulation) { self.world = world }
 
     /// Whether a service has said of one of these addresses of the device: gone.
-    func hasGone(_ numbers: ClosedRange<Int>, of device: Int) -> Bool {
-        gone.keys.contains { $0.device == device && numbers.contains($0.number) }
+    func hasGone(_ kind: Transport.Kind, _ numbers: ClosedRange<Int>, of device: Int) -> Bool {
+        gone(kind, numbers, of: device) != nil
     }
     func isGone(_ address: PushAddress) -> Bool { gone[address] != nil }
     /// When a service said first of one of these addresses that it is gone; `nil` where none has.
-    func gone(_ numbers: ClosedRange<Int>, of device: Int) -> MonotonicTime? {
-        numbers.compactMap { gone[PushAddress(device: device, number: $0)] }.min()
+    func gone(_ kind: Transport.Kind, _ numbers: ClosedRange<Int>, of device: Int) -> MonotonicTime? {
+        numbers.compactMap { gone[PushAddress(device: device, kind: kind, number: $0)] }.min()
     }
 
     /// A request leaves a node, and comes to the service `name` a moment later, whatever becomes
@@ -140,7 +140,8 @@ final class SimulatedPushServices {
         world.count("pushes accepted")
         if request.job.isMomentary { world.count("attempts of now or never") }
         world.history.pushes.append(
-            .init(device: address.device, message: message, position: 0, at: world.now))
+            .init(
+                device: address.device, message: message, position: 0, at: world.now, service: address.kind))
         return Answer(status: request.job.transport.kind == .web ? 201 : 200)
     }
 

@@ -33,6 +33,12 @@ final class SimulatedPushes {
     func send(_ send: PushSend, fromLoop number: Int) {
         let message = PushRequest(
             loop: number, number: send.number, job: send.job, since: process.monotonic)
+        if let services = process.catalog.services[message.job.project],
+            !services.serves(message.job.transport)
+        {
+            world.count("pushes without a service")
+            return tell(.unset("the project has no such service"), of: message)
+        }
         switch message.job.transport.kind {
         case .web: push(message, to: String(decoding: message.job.transport.origin, as: UTF8.self))
         case .apns: apple.send(message)

@@ -50,5 +50,9 @@ extension SwarmDraw {
         add("unreachable-ms", unreachable, value: roll(2) == 0 ? even(1, 20_000) : unreachable) {
             $0.partition.unreachableMax = .milliseconds($1)
         }
+        add("address-kinds", 1, value: roll(2) == 0 ? even(2, 3) : 1) { $0.addressKindsMax = Int($1) }
+        add("services-gap-ms", 0, value: roll(2) == 0 ? even(300, 8000) : 0) {
+            $0.servicesGapMax = .milliseconds($1)
+        }
     }
 }
