@@ -66,6 +66,9 @@ extension LawTests {
             LawTests.noteAnswer(1, partition)
             partition.pushes.tallies.table.order.append(partition.pushes.tallies.table.order[0])
         }
+        try isSeen("tokens that are tried elsewhere are out of order") { partition, _ in
+            partition.pushes.elsewhere.order.append(1)
+        }
         try isSeen("kept attempts of pushes are out of order") { partition, _ in
             let attempt = PushHistory.Attempt(
                 message: nil, time: WallTime(milliseconds: 0), outcome: .gone, tries: 0)

@@ -143,6 +143,21 @@ struct OtherEnvironmentTests {
         #expect(taken(harness) == ["a in production", "a in sandbox", "b in production"])
     }
 
+    @Test("is tried where its environment has taken a late message for the app's former token alone")
+    func acceptedForFormerToken() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        harness.publish("a", to: "news")
+        harness.pass(seconds: 1)
+        let next = OtherEnvironmentTests.transport(sandbox: false, token: 2)
+        _ = harness.request(.setTransport(device, by: .backend, next), of: device.partition)
+        try answer(harness, .accepted)
+        harness.publish("b", to: "news")
+        try answer(harness, .goneHere)
+        harness.settle()
+        #expect(taken(harness) == ["a in production", "b in production", "b in sandbox"])
+    }
+
     @Test("is tried by the next message after one of now or never")
     func momentary() throws {
         let harness = PartitionHarness()
@@ -173,5 +188,34 @@ struct OtherEnvironmentTests {
         #expect(taken(harness).last == "now in sandbox")
         harness.settle()
         #expect(stored(harness, device)?.isGone == true)
+    }
+
+    @Test("leaves the bounded table when it has been there longest, and no other token leaves then")
+    func bounded() throws {
+        let harness = PartitionHarness()
+        let times = TimesToLive(stream: 0, web: 0, apns: 0, fcm: 0)
+        let devices = [try device(harness), try device(harness), try device(harness)]
+        func miss(_ device: Registration) throws {
+            let send = Request.sendToDevice(nil, device, harness.envelope("m", times: times))
+            _ = harness.request(send, of: device.partition)
+            try answer(harness, .goneHere)
+            harness.settle()
+        }
+        try miss(devices[0])
+        try miss(devices[1])
+        let table = harness.partitions[1].pushes
+        for index in UInt32(1000)..<(1000 + UInt32(Partition.elsewhereMax) - 2) { note(index, harness) }
+        #expect(table.elsewhere.count == 2)
+        try miss(devices[2])
+        #expect(devices.map { isElsewhere($0, harness) } == [false, true, true])
+    }
+
+    private func note(_ index: UInt32, _ harness: PartitionHarness) {
+        harness.partitions[1].pushes.elsewhere.update(index, default: 1, keysMax: Partition.elsewhereMax) {
+            _ in
+        }
+    }
+    private func isElsewhere(_ device: Registration, _ harness: PartitionHarness) -> Bool {
+        harness.partitions[1].pushes.elsewhere[device.index.rawValue] != nil
     }
 }

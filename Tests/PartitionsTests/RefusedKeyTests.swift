@@ -106,6 +106,27 @@ struct RefusedKeyTests {
         #expect(isTaken(harness, device) == true, "messages wait for a service that is not set")
     }
 
+    @Test("is judged by the environment of Apple's in which the device's token is tried")
+    func otherEnvironment() throws {
+        let harness = PartitionHarness()
+        var services = PushServices()
+        services.triesOtherEnvironment = true
+        services.apps = Set([false, true].map { APNsAddress.app(isSandbox: $0, bundleID: "a") })
+        harness.pushServices = [PartitionHarness.project: services]
+        let (device, _) = try PushTests.device(harness, RefusedKeyTests.apns())
+        harness.publish("a", to: "news")
+        let (partition, job) = try #require(harness.jobs.last)
+        let sandbox = Transport(
+            kind: .apns, address: APNsAddress(isSandbox: true, bundleID: "a", token: [1, 2]).packed)
+        refuse(harness, sandbox)
+        #expect(isTaken(harness, device) == true, "the token is of production still")
+        harness.send(.pushed(PushReport(number: job.number, .gone, outcome: .goneHere)), to: partition)
+        #expect(isTaken(harness, device) == false)
+        refuse(harness, sandbox, until: nil)
+        refuse(harness)
+        #expect(isTaken(harness, device) == true, "production's key says nothing of the sandbox")
+    }
+
     @Test("is answered as taken where an earlier copy was, and UNREGISTERED where the address is gone")
     func repeated() throws {
         let harness = PartitionHarness()

@@ -98,6 +98,12 @@ import Model
         /// What waits at a service goes on waiting there when the project's services change
         /// (rule: pushes-read-the-log).
         public static let stayAtFormer = PlantedBug(rawValue: 1 << 43)
+        /// A service that has refused a project's key once is taken to refuse the key for ever
+        /// (rule: refused-keys-are-told).
+        public static let keepRefusedKeys = PlantedBug(rawValue: 1 << 44)
+        /// A token that its environment at Apple's does not know is not tried in the other one
+        /// (rule: gone-by-generation).
+        public static let neverElsewhere = PlantedBug(rawValue: 1 << 45)
     }
 
     extension Partition {

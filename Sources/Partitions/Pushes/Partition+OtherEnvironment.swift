@@ -4,7 +4,8 @@ import Model
 // allows that.
 
 extension Partition {
-    /// Devices whose token is tried in the other environment at once. What the owner forgets begins again.
+    /// Devices whose token is tried in the other environment at once. Of more the one that has been tried
+    /// longest is forgotten, and begins again.
     static let elsewhereMax = 4096
 
     /// The address to which the device's next message goes: the stored one, or while that is tried the same
@@ -31,20 +32,24 @@ extension Partition {
         {
             return true
         }
-        let tried = pushes.elsewhere.removeValue(forKey: index)
+        let tried = pushes.elsewhere.remove(index)
         guard outcome == .goneHere, tried != sending.generation,
             let stored = pushAddress(index), stored.generation == sending.generation,
             stored.transport.kind == sending.origin.kind, !wasAccepted(index, stored),
             otherEnvironment(of: stored.transport, index) != nil
         else { return false }
-        if pushes.elsewhere.count >= Partition.elsewhereMax { pushes.elsewhere = [:] }
-        pushes.elsewhere[index] = stored.generation
+        #if DEBUG
+            if options.planted.contains(.neverElsewhere) { return false }
+        #endif
+        pushes.elsewhere.update(index, default: stored.generation, keysMax: Partition.elsewhereMax) {
+            $0 = stored.generation
+        }
         return true
     }
 
     private func wasAccepted(_ index: UInt32, _ stored: StoredTransport) -> Bool {
         guard let known = pushes.accepted[index], known.kind == stored.transport.kind else { return false }
-        return known.attempt.time >= stored.registered
+        return !known.isOfFormer && known.attempt.time >= stored.registered
     }
 
     /// A service has taken a message. Where that was the other environment, the address is stored as one of
@@ -56,7 +61,7 @@ extension Partition {
             let other = otherEnvironment(of: stored.transport, index),
             PushOrigin(sending.origin.project, other) == sending.origin
         else { return }
-        pushes.elsewhere[index] = nil
+        pushes.elsewhere.remove(index)
         propose(.setTransport(index: index, other, at: stored.registered))
         pipeline.gated.addressed.append(index)
         pipeline.isUrgent = true

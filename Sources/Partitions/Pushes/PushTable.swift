@@ -57,7 +57,7 @@ struct PushTable {
     var closed: [PushOrigin: ClosedOrigin] = [:]
     var momentary = MomentaryPushes()
     /// Devices whose token is tried in Apple's other environment, with the generation of the address.
-    var elsewhere: [UInt32: UInt64] = [:]
+    var elsewhere = NewestTable<UInt32, UInt64>()
     /// What services took, and what they did not take.
     var accepted = RecentAttempts()
     var failed = RecentAttempts()

@@ -6,6 +6,7 @@ struct NewestTable<Key: Hashable, Value> {
     private var next = 0
 
     var count: Int { entries.count }
+    var isEmpty: Bool { entries.isEmpty }
     subscript(key: Key) -> Value? { entries[key] }
 
     /// Changes the value in place; begins with `initial` where there is none.
@@ -19,6 +20,15 @@ struct NewestTable<Key: Hashable, Value> {
         entries[order[next]] = nil
         order[next] = key
         next = (next + 1) % order.count
+    }
+
+    /// Takes time in proportion to the table where the key is in it.
+    @discardableResult
+    mutating func remove(_ key: Key) -> Value? {
+        guard let value = entries.removeValue(forKey: key) else { return nil }
+        order = (order[next...] + order[..<next]).filter { $0 != key }
+        next = 0
+        return value
     }
 
     /// Whether every key stands once in the order, as always.
