@@ -27,6 +27,7 @@ final class Administrator: Sendable {
     let webPush: WebPushSenders
     let apns: APNsSenders
     let relays: RelaySenders
+    let pushRevisions = PushRevisions()
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
     private let certificates: Mutex<CertificateKeeper?> = Mutex(nil)
 
@@ -132,6 +133,7 @@ final class Administrator: Sendable {
             contents = next
             let changed = webPush.update(next.webPush).union(apns.update(next.apns))
                 .union(relays.update(next.relays))
+            pushRevisions.raise(changed)
             let services = pushServices(of: changed)
             // Posted inside the lock, so that every loop hears the newest catalog last.
             for box in boxes {

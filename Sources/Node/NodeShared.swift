@@ -51,7 +51,7 @@ final class NodeShared: Sendable {
         self.administrator = administrator
         pushes = PushDispatch(
             connectionsMax: max(1, pushConnections * 2 / 3), mailboxes: { administrator.boxes },
-            notices: PushNotices(log, counters.pushes))
+            revisions: administrator.pushRevisions, notices: PushNotices(log, counters.pushes))
         relays = RelayDispatch(pushes)
         let apple = APNsDispatch(pushes, connectionsMax: max(1, pushConnections / 3))
         administrator.apns.tellRetired { apple.retire($0) }

@@ -52,6 +52,9 @@ struct LoopPushTests {
         let until = harness.host.monotonic.advanced(by: .seconds(60))
         let expected = [PushOrigin(LoopHarness.project, transport): until]
         #expect(keys() == expected)
+        harness.core.partitions[LoopHarness.partition]?.refusedKeys = [:]
+        let broken = harness.core.brokenInvariant
+        #expect(broken == "partition 2 does not know which services refuse a project's key")
         harness.turn(.order(.drop(LoopHarness.partition)))
         harness.serve()
         #expect(keys() == expected)

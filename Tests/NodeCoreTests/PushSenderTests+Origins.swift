@@ -168,4 +168,56 @@ extension PushSenderTests {
             #expect(world.sent.count == 1 && world.refusals.isEmpty)
         }
     }
+
+    @Test("an answer to a request that left under a former key says nothing of the new key")
+    func formerKey() {
+        let world = World { $0.failuresMax = 1 }
+        let jobs = (0..<5).map { _ in world.submit(kind: .apns) }
+        world.sender.reopen([ProjectNumber(1)])
+        for outcome in [
+            PushOutcome.credentials("the former key"), .overQuota(retryAfterSeconds: 90), .unset("off"),
+            .gone, .transient(retryAfterSeconds: nil),
+        ] {
+            world.answer(outcome)
+        }
+        #expect(world.refusals.isEmpty && world.sender.refusedKeys.isEmpty)
+        let next = world.submit(kind: .apns)
+        #expect(world.sent.map(\.job) == [next], "nothing is left alone")
+        for job in jobs[..<4] {
+            guard case .later(let delay, isFailure: false)? = world.reports[job] else {
+                Issue.record("message \(job) does not go again under the new key")
+                continue
+            }
+            #expect(delay <= .seconds(3))
+        }
+        #expect(world.delay(jobs[4]) ?? .zero >= .seconds(15), "the service was away, whichever the key")
+        world.submit(kind: .apns, project: 2)
+        world.answer(.credentials("no"))
+        #expect(world.refusals.count == 1, "this request left under the new key")
+    }
+
+    @Test("a message that a service took under a former key does not show that it takes the new one")
+    func provenByFormerKey() {
+        let world = World { $0.failuresMax = 1 }
+        world.submit(kind: .fcm)
+        world.answer(.accepted)
+        world.submit(kind: .fcm)
+        world.sender.reopen([ProjectNumber(1)])
+        world.answer(.accepted)
+        world.submit(kind: .fcm)
+        world.answer(.credentials("the new key"))
+        #expect(world.refusals.count == 1)
+    }
+
+    @Test("a request without an answer that left under a former key closes nothing")
+    func unansweredUnderFormerKey() {
+        let world = World { $0.failuresMax = 1 }
+        let job = world.submit(kind: .fcm)
+        world.sender.reopen([ProjectNumber(1)])
+        world.pass(seconds: 91)
+        world.wake()
+        #expect(world.delay(job) != nil)
+        let next = world.submit(kind: .fcm)
+        #expect(world.sent.last?.job == next)
+    }
 }

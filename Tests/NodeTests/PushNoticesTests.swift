@@ -33,6 +33,17 @@ import Testing
         for other in Transport.Kind.allCases where other != kind { #expect(alarms(other).isEmpty) }
     }
 
+    @Test("raises no alarm for a key that the operator has changed since the message left")
+    func formerKey() {
+        let ticket = PushTicket(loop: 0, number: 1, kind: .apns, project: ProjectNumber(5), host: "h")
+        notices.tell(.credentials("the former key"), ticket, isFormer: true)
+        #expect(alarms(.apns).isEmpty)
+        let revisions = PushRevisions()
+        #expect(revisions[ticket.project] == ticket.revision)
+        revisions.raise([ProjectNumber(5), ProjectNumber(6)])
+        #expect(revisions[ticket.project] == 1 && revisions[ProjectNumber(7)] == 0)
+    }
+
     @Test("shows what all loops have for a service, and of each loop the newest")
     func loads() {
         var (one, two) = (PushLoad(), PushLoad())

@@ -36,7 +36,7 @@ import Testing
         let late = try left(job(endsAfter: 60_000), since: .seconds(61))
         let error = try #require(throws: (any Error).self) { try late.check() }
         #expect(PushDispatch.withheld(error) == .expired)
-        #expect(PushDispatch.withheld(LostOwnership()) == .unsent("\(LostOwnership())"))
+        #expect(PushDispatch.withheld(LostOwnership()) == .notMade("\(LostOwnership())"))
     }
 
     @Test("that is over is a count of its own")

@@ -35,6 +35,9 @@ struct PushSimulationTests {
         options.partition.unreachableMax = .milliseconds(UInt64(draw(1, 12_000)))
         options.partition.listenersReturn = .seconds(UInt64(draw(1, 10)))
         options.poisons = false
+        options.appleOddPerMille = UInt64(draw(0, 60))
+        options.mistoldPerMille = UInt64(draw(0, 1) * draw(1, 500))
+        options.pushes.provenFor = .milliseconds(UInt64(draw(0, 3000)))
         return options
     }
 
@@ -160,6 +163,40 @@ struct PushSimulationTests {
         expect(guarantee, "\(bug.rawValue) in partitions") {
             ($0.addressKindsMax, $0.servicesGapMax) = (3, .seconds(1))
             $0.partition.planted = bug
+        }
+    }
+
+    @Test(
+        "sees each bug that is planted in the decisions on messages under way",
+        arguments: [
+            (PlantedUnderWay.againAlways, "again"), (.againLate, "again"), (.keepRefused, "tokens"),
+            (.keepChanged, "tokens"), (.keepConnection, "pools"), (.unansweredAsUnsent, "outcomes"),
+            (.unsentAsUnanswered, "outcomes"), (.forgetOldNews, "outcomes"),
+        ])
+    func plantedUnderWay(bug: PlantedUnderWay, guarantee: String) {
+        expect(guarantee, "\(bug.rawValue) of messages under way") {
+            $0.plantedUnderWay = bug
+            // The tests see these only where one message meets the same refusal twice.
+            if bug == .againAlways { $0.tokensRefusedPerMille = 1000 }
+            if bug == .forgetOldNews { $0.appleOddPerMille = 600 }
+        }
+    }
+
+    @Test("sees that a loop hides which services refuse a project's key")
+    func hiddenRefusals() {
+        expect("invariant", "hideRefusedKeys") { $0.planted = .hideRefusedKeys }
+    }
+
+    @Test("sees that a key which was refused once counts as refused for ever")
+    func keptRefusals() {
+        expect("G7", "keepRefusedKeys") { $0.partition.planted = .keepRefusedKeys }
+    }
+
+    @Test("sees that a token is not tried in Apple's other environment")
+    func neverElsewhere() {
+        expect("G2", "neverElsewhere") {
+            $0.partition.planted = .neverElsewhere
+            $0.mistoldPerMille = 500
         }
     }
 }

@@ -7,7 +7,7 @@ import PushScheduling
 import Synchronization
 
 /// A node's way to Apple's push service: one client for all loops. The answers go back to the loops'
-/// mailboxes.
+/// mailboxes. `PushUnderWay` decides what an answer means.
 ///
 /// The client begins with the first message, so a node without devices of Apple's has no thread for them.
 final class APNsDispatch: Sendable {
@@ -19,16 +19,15 @@ final class APNsDispatch: Sendable {
         var address: APNsAddress
         /// When the device last told its token.
         var registered: WallTime
+        var underWay: PushUnderWay
         /// Throws where the message must not leave any more.
         var mayLeave: @Sendable () throws -> Void
-        /// The token with which the message left.
-        var token = ""
-        /// When the loop handed the message over.
-        var since = Clock.monotonic()
-        /// Whether Apple has found the token of this message too old already.
-        var isSecond = false
         /// The same at each try.
         var id: String { APNsMessage.id(message: content.messageID, token: address.token) }
+        /// What answers are judged by.
+        var push: APNsPush {
+            APNsPush(id: id, registered: registered, isAboutAddress: content.isAbout(address))
+        }
     }
     private struct State {
         var client: APNsClient?
@@ -56,7 +55,9 @@ final class APNsDispatch: Sendable {
             return (client, state.last)
         }
         guard let (client, number) = begun else {
-            return dispatch.post(.unsent("the node ends"), message.ticket)
+            let end = message.underWay.end(
+                .unsent("the node ends"), revision: dispatch.revisions[message.ticket.project])
+            return dispatch.finish(end, message.ticket)
         }
         client.submit([request(message, number)])
     }
@@ -67,7 +68,7 @@ final class APNsDispatch: Sendable {
             prepare: { [weak self] in
                 try message.mayLeave()
                 let token = try message.sender.tokens.authorization()
-                self?.state.withLock { $0.underWay[number]?.token = token }
+                self?.state.withLock { $0.underWay[number]?.underWay.leaves(with: token) }
                 let content = message.content
                 let fields = content.fields(to: message.address, authorization: token, id: message.id)
                 return (fields, content.payload)
@@ -106,47 +107,36 @@ final class APNsDispatch: Sendable {
             guard let message = state.withLock({ $0.underWay.removeValue(forKey: answer.number) }) else {
                 continue
             }
-            let ticket = message.ticket
-            switch answer.result {
-            case .answered(let status, let fields, let body):
-                let verdict = APNsAnswer.verdict(
-                    status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
-                    registered: message.registered,
-                    isAboutAddress: message.content.isAbout(message.address), now: Clock.now().wall,
-                    isRepeated: { state.withLock { $0.oldNews.isRepeated(message.id) } })
-                answered(message, verdict, on: answer.connection)
-            case .notPrepared(let error):
-                dispatch.post(dispatch.withheld(ticket, because: error), ticket)
-            case .notSent(let reason), .failed(let reason):
-                dispatch.post(dispatch.unreached(ticket, because: reason), ticket)
-            }
+            judge(message, result(answer.result, message.ticket), on: answer.connection)
         }
     }
 
-    private func answered(
-        _ message: Message, _ verdict: APNsAnswer.Verdict, on connection: APNsConnectionID?
-    ) {
-        let ticket = message.ticket
-        let reason = verdict.reason ?? "no reason"
-        switch verdict.remedy {
-        case .newConnection:
-            state.withLock { $0.client }?.renew(message.sender.pool, connection: connection)
-        case .newToken:
-            if !message.isSecond, message.sender.tokens.expired(message.token) {
-                guard Clock.monotonic().since(message.since) < PushDispatch.againWithin else {
-                    return dispatch.post(.transient(retryAfterSeconds: nil), ticket)
-                }
-                var message = message
-                message.isSecond = true
-                return send(message)
-            }
-            dispatch.notices.alarm(.clock, of: ticket, because: reason)
-        case .formerToken: message.sender.tokens.changedTooOften(message.token)
-        case nil: break
+    private func result(_ result: APNsResponse.Result, _ ticket: PushTicket) -> PushResult {
+        switch result {
+        case .answered(let status, let fields, let body):
+            return .answered(status: status, retryAfter: PushDispatch.retryAfter(fields), body: body)
+        case .notPrepared(let error): return PushDispatch.withheld(error)
+        case .notSent(let reason), .failed(let reason):
+            dispatch.notices.unreached(ticket.kind, at: ticket.host, because: reason)
+            return .unanswered
         }
-        if let alarm = verdict.alarm { dispatch.notices.alarm(alarm, of: ticket, because: reason) }
-        dispatch.notices.tell(verdict.outcome, ticket)
-        dispatch.post(verdict.outcome, ticket)
+    }
+
+    private func judge(_ message: Message, _ result: PushResult, on connection: APNsConnectionID?) {
+        var message = message
+        let (ticket, push, now) = (message.ticket, message.push, Clock.now())
+        let step = message.sender.tokens.withLock { tokens in
+            state.withLock { state in
+                message.underWay.judge(
+                    apple: result, of: push, tokens: &tokens, oldNews: &state.oldNews,
+                    revision: dispatch.revisions[ticket.project], now: now)
+            }
+        }
+        if step.renewsConnection {
+            state.withLock { $0.client }?.renew(message.sender.pool, connection: connection)
+        }
+        guard let end = step.end else { return send(message) }
+        dispatch.finish(end, ticket)
     }
 
     private func tell(_ news: APNsNews, of pool: APNsPool) {

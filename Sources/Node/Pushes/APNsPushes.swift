@@ -35,6 +35,7 @@ struct APNsPushes {
         ticket.host = "\(sender.pool.host):\(sender.pool.port)"
         return APNsDispatch.Message(
             ticket: ticket, sender: sender, content: content, address: address, registered: job.registered,
+            underWay: PushUnderWay(revision: ticket.revision, now: now.monotonic),
             mayLeave: {
                 guard isOwner() else { throw LostOwnership() }
                 try left.check()

@@ -15,13 +15,8 @@ final class APNsTokenSource: Sendable {
         let now = Clock.now().wall
         return try tokens.withLock { try $0.authorization(now: now) }
     }
-    func expired(_ text: String) -> Bool {
-        let now = Clock.now().wall
-        return tokens.withLock { $0.expired(text, now: now) }
-    }
-    func changedTooOften(_ text: String) {
-        let now = Clock.now().wall
-        tokens.withLock { $0.changedTooOften(text, now: now) }
+    func withLock<Value: Sendable>(_ body: (inout APNsTokens) -> Value) -> Value {
+        tokens.withLock { body(&$0) }
     }
 }
 

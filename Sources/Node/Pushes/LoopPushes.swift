@@ -89,7 +89,8 @@ extension NodeLoop {
         }
         let kind = request.job.transport.kind
         var ticket = PushTicket(
-            loop: number, number: request.number, kind: kind, project: request.job.project, host: "")
+            loop: number, number: request.number, kind: kind, project: request.job.project, host: "",
+            revision: shared.administrator.pushRevisions[request.job.project])
         do throws(PushRefusal) {
             switch kind {
             case .web:
@@ -132,6 +133,7 @@ extension NodeLoop {
         shared.relays.send(
             RelayDispatch.Message(
                 ticket: ticket, sender: sender, body: body,
+                underWay: PushUnderWay(revision: ticket.revision, now: now.monotonic),
                 mayLeave: {
                     guard isOwner() else { throw LostOwnership() }
                     try left.check()

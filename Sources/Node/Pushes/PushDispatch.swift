@@ -14,6 +14,21 @@ struct PushTicket: Sendable {
     var project: ProjectNumber
     /// The service's origin, for logs.
     var host: String
+    /// Which settings of the project for push services counted when the loop handed the message over.
+    var revision: UInt64 = 0
+}
+
+/// The number of each project's settings for push services: how often they have changed since the start.
+final class PushRevisions: Sendable {
+    private let numbers = Mutex<[ProjectNumber: UInt64]>([:])
+
+    subscript(project: ProjectNumber) -> UInt64 { numbers.withLock { $0[project] ?? 0 } }
+
+    /// Must be called when the new settings are in place, so that nothing of the former settings has the new
+    /// number.
+    func raise(_ projects: Set<ProjectNumber>) {
+        numbers.withLock { numbers in for project in projects { numbers[project, default: 0] += 1 } }
+    }
 }
 
 private struct NoClient: Error, CustomStringConvertible {
@@ -21,13 +36,10 @@ private struct NoClient: Error, CustomStringConvertible {
 }
 
 /// A node's way to push services over HTTP: one client for all loops and for all services but Apple's. The
-/// answers go back to the loops' mailboxes.
+/// answers go back to the loops' mailboxes. `PushUnderWay` decides what an answer means.
 ///
 /// The client begins with the first message, so a node without push services has no thread for them.
 final class PushDispatch: Sendable {
-    /// So long after the loop handed a message over it may still leave, or leave again: later the loop's
-    /// sender would count the message as failed before the service answers, and send it again.
-    static let againWithin: TimeSpan = .seconds(25)
     typealias Done = @Sendable (PushHTTPAnswer.Result) -> Void
     private struct State {
         var client: PushClient?
@@ -38,20 +50,29 @@ final class PushDispatch: Sendable {
     private let state = Mutex(State())
     private let connectionsMax: Int
     private let mailboxes: @Sendable () -> [Mailbox]
+    let revisions: PushRevisions
     let notices: PushNotices
 
     /// - Parameter mailboxes: the loops' mailboxes, in the order of the loops.
     init(
-        connectionsMax: Int, mailboxes: @escaping @Sendable () -> [Mailbox], notices: PushNotices
+        connectionsMax: Int, mailboxes: @escaping @Sendable () -> [Mailbox], revisions: PushRevisions,
+        notices: PushNotices
     ) {
         self.connectionsMax = connectionsMax
+        self.revisions = revisions
         self.mailboxes = mailboxes
         self.notices = notices
     }
 
     /// Sends a message of Web Push.
     func send(_ request: PushHTTPRequest, _ ticket: PushTicket) {
-        submit(request) { result in self.post(self.outcome(result, ticket), ticket) }
+        let underWay = PushUnderWay(revision: ticket.revision, now: Clock.monotonic())
+        submit(request) { result in
+            let end = underWay.judge(
+                web: self.result(result, ticket.kind, at: ticket.host), host: ticket.host,
+                revision: self.revisions[ticket.project], now: Clock.now().wall)
+            self.finish(end, ticket)
+        }
     }
 
     /// Sends a request, whatever its number. `done` is called once: on the client's thread, or here where
@@ -106,50 +127,36 @@ final class PushDispatch: Sendable {
         }
     }
 
-    private func outcome(_ result: PushHTTPAnswer.Result, _ ticket: PushTicket) -> PushOutcome {
+    /// The client's word as the machines read it; tells operators of services that were not reached.
+    func result(_ result: PushHTTPAnswer.Result, _ kind: Transport.Kind, at host: String) -> PushResult {
         switch result {
         case .answered(let status, let fields, let body):
-            let outcome = WebPushAnswer.outcome(
-                status: status, host: ticket.host, retryAfter: PushDispatch.retryAfter(fields), body: body,
-                now: Clock.now().wall)
-            notices.tell(outcome, ticket)
-            return outcome
-        case .notPrepared(let error): return withheld(ticket, because: error)
-        case .notTried(let reason): return untried(ticket, because: reason)
-        case .failed(let reason, _): return unreached(ticket, because: reason)
+            return .answered(status: status, retryAfter: PushDispatch.retryAfter(fields), body: body)
+        case .notPrepared(let error): return PushDispatch.withheld(error)
+        case .notTried(let reason): return .notTried(reason)
+        case .failed(let reason, _):
+            notices.unreached(kind, at: host, because: reason)
+            return .unanswered
         }
     }
 
-    /// The outcome of a message that had no turn in the client, which says nothing of the service.
-    func untried(_ ticket: PushTicket, because reason: String) -> PushOutcome {
-        let outcome = PushOutcome.unsent(reason)
-        notices.tell(outcome, ticket)
-        return outcome
-    }
-
-    /// The outcome of a message that the service has not answered.
-    func unreached(_ ticket: PushTicket, because reason: String) -> PushOutcome {
-        notices.unreached(ticket.kind, at: ticket.host, because: reason)
-        return .transient(retryAfterSeconds: nil)
-    }
-
-    /// The outcome of a message that did not leave.
-    func withheld(_ ticket: PushTicket, because error: any Error) -> PushOutcome {
-        let outcome = PushDispatch.withheld(error)
-        notices.tell(outcome, ticket)
-        return outcome
-    }
-
     /// What it means that `mayLeave` or the making of a request threw this.
-    static func withheld(_ error: any Error) -> PushOutcome {
-        error is TimeIsOver ? .expired : .unsent("\(error)")
+    static func withheld(_ error: any Error) -> PushResult {
+        error is TimeIsOver ? .expired : .notMade("\(error)")
     }
 
     static func retryAfter(_ fields: [(name: String, value: String)]) -> String? {
         fields.first { $0.name == "retry-after" }?.value
     }
 
-    func post(_ outcome: PushOutcome, _ ticket: PushTicket) {
+    /// Tells operators and the loop what became of a message.
+    func finish(_ end: PushUnderWay.End, _ ticket: PushTicket) {
+        if let alarm = end.alarm { notices.alarm(alarm, of: ticket, because: end.reason) }
+        notices.tell(end.outcome, ticket, isFormer: end.isFormer)
+        post(end.outcome, ticket)
+    }
+
+    private func post(_ outcome: PushOutcome, _ ticket: PushTicket) {
         let boxes = mailboxes()
         if boxes.indices.contains(ticket.loop) { boxes[ticket.loop].post(.pushed(ticket.number, outcome)) }
     }

@@ -25,8 +25,12 @@ final class PushNotices: Sendable {
     }
 
     /// Each outcome is told here once, so that each refused key raises one alarm, whichever the service.
-    func tell(_ outcome: PushOutcome, _ ticket: PushTicket) {
+    ///
+    /// - Parameter isFormer: whether the message left under settings that have changed since: an operator has
+    ///   nothing to do about their key.
+    func tell(_ outcome: PushOutcome, _ ticket: PushTicket, isFormer: Bool = false) {
         let (kind, host) = (ticket.kind, ticket.host)
+        if isFormer, outcome.alarm != nil { return }
         if let alarm = outcome.alarm { counters.note(alarm, of: kind) }
         switch outcome {
         case .unset(let reason): noSettings(ticket.project, for: kind, because: reason)

@@ -6,23 +6,21 @@ import Synchronization
 
 /// A node's way to the Firebase projects of its projects: gets access tokens, and relays messages with them.
 ///
-/// `AccessTokens` decides who gets which token and when one is fetched; this class carries out.
+/// `AccessTokens` decides who gets which token and when one is fetched, and `PushUnderWay` what an answer
+/// means; this class carries out.
 final class RelayDispatch: Sendable {
     /// A message that waits for a token or for its answer.
     struct Message: Sendable {
         var ticket: PushTicket
         var sender: RelaySender
         var body: [UInt8]
+        var underWay: PushUnderWay
         /// Throws where the message must not leave any more.
         var mayLeave: @Sendable () throws -> Void
-        /// When the loop handed the message over.
-        var since = Clock.monotonic()
-        /// Whether FCM has refused an access token with this message already.
-        var isSecond = false
     }
     private struct State {
         var last: UInt64 = 0
-        /// By the machine's ticket.
+        /// By the number that the machine of tokens knows, until the message's end.
         var messages: [UInt64: Message] = [:]
     }
 
@@ -51,21 +49,27 @@ final class RelayDispatch: Sendable {
             body(&tokens, now, &effects)
             return effects
         }
+        carryOut(effects, sender)
+    }
+
+    private func carryOut(_ effects: [AccessTokens.Effect], _ sender: RelaySender) {
         for effect in effects {
             switch effect {
             case .use(let number, let token): relay(number, token)
             case .giveUp(let number, let outcome):
-                guard let message = removeMessage(number) else { continue }
-                dispatch.notices.tell(outcome, message.ticket)
-                dispatch.post(outcome, message.ticket)
+                finish(number) { $0.underWay.end(outcome, revision: $1) }
             case .fetch(let number): fetch(number, sender)
             }
         }
     }
 
-    private func removeMessage(_ number: UInt64) -> Message? {
-        state.withLock { $0.messages.removeValue(forKey: number) }
+    /// Ends a message, and tells.
+    private func finish(_ number: UInt64, _ end: (Message, _ revision: UInt64) -> PushUnderWay.End) {
+        guard let message = state.withLock({ $0.messages.removeValue(forKey: number) }) else { return }
+        dispatch.finish(end(message, revision(message)), message.ticket)
     }
+
+    private func revision(_ message: Message) -> UInt64 { dispatch.revisions[message.ticket.project] }
 
     // MARK: Access tokens
 
@@ -79,20 +83,11 @@ final class RelayDispatch: Sendable {
             })
         dispatch.submit(request) { [weak self] result in
             guard let self else { return }
-            let answer: AccessTokenAnswer
-            switch result {
-            case .answered(let status, let fields, let body):
-                answer = AccessTokenAnswer(
-                    status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
-                    now: Clock.now().wall)
-            case .notTried(let reason): answer = .notTried(reason)
-            case .notPrepared(let error):
+            if case .notPrepared(let error) = result {
                 dispatch.notices.unreached(.fcm, at: sender.tokenURL, because: "\(error)")
-                answer = .failed(retryAfterSeconds: nil)
-            case .failed(let reason, _):
-                dispatch.notices.unreached(.fcm, at: sender.tokenURL, because: reason)
-                answer = .failed(retryAfterSeconds: nil)
             }
+            let answer = AccessTokenAnswer(
+                dispatch.result(result, .fcm, at: sender.tokenURL), now: Clock.now().wall)
             decide(sender) { $0.fetched(number, answer, now: $1, into: &$2) }
         }
     }
@@ -100,10 +95,14 @@ final class RelayDispatch: Sendable {
     // MARK: Messages
 
     private func relay(_ number: UInt64, _ token: String) {
-        guard let message = removeMessage(number) else { return }
-        guard Clock.monotonic().since(message.since) < PushDispatch.againWithin else {
-            return dispatch.post(.transient(retryAfterSeconds: nil), message.ticket)
+        let known: (message: Message, end: PushUnderWay.End?)? = state.withLock { state in
+            guard let message = state.messages[number] else { return nil }
+            let end = state.messages[number]?.underWay.leaves(
+                relayed: token, revision: revision(message), now: Clock.monotonic())
+            return (message, end)
         }
+        guard let (message, end) = known else { return }
+        if let end { return finish(number) { _, _ in end } }
         let sender = message.sender
         let request = PushHTTPRequest(
             number: 0, share: UInt64(message.ticket.project.rawValue), url: sender.url,
@@ -114,37 +113,22 @@ final class RelayDispatch: Sendable {
                 let fields = [("authorization", "Bearer \(token)"), ("content-type", "application/json")]
                 return (fields, message.body)
             })
-        dispatch.submit(request) { [weak self] result in self?.answered(message, with: token, result) }
+        dispatch.submit(request) { [weak self] result in self?.answered(number, message, result: result) }
     }
 
-    private func answered(_ message: Message, with token: String, _ result: PushHTTPAnswer.Result) {
-        let ticket = message.ticket
-        switch result {
-        case .answered(let status, let fields, let body):
-            let verdict = FCMAnswer.verdict(
-                status: status, body: body, retryAfter: PushDispatch.retryAfter(fields),
-                now: Clock.now().wall)
-            if verdict.needsAccessToken, !message.isSecond { return again(message, rejected: token) }
-            if let alarm = verdict.alarm {
-                dispatch.notices.alarm(alarm, of: ticket, because: "FCM: \(status)")
+    /// The message is judged where it stands: with another token it may leave at once, on another thread.
+    private func answered(_ number: UInt64, _ message: Message, result: PushHTTPAnswer.Result) {
+        let result = dispatch.result(result, .fcm, at: message.ticket.host)
+        let (revision, now) = (revision(message), Clock.now())
+        var effects: [AccessTokens.Effect] = []
+        let end = message.sender.tokens.withLock { tokens in
+            state.withLock { state in
+                state.messages[number]?.underWay.judge(
+                    relay: result, number: number, tokens: &tokens, revision: revision, now: now,
+                    into: &effects)
             }
-            dispatch.notices.tell(verdict.outcome, ticket)
-            dispatch.post(verdict.outcome, ticket)
-        case .notPrepared(let error): dispatch.post(dispatch.withheld(ticket, because: error), ticket)
-        case .notTried(let reason): dispatch.post(dispatch.untried(ticket, because: reason), ticket)
-        case .failed(let reason, _): dispatch.post(dispatch.unreached(ticket, because: reason), ticket)
         }
-    }
-
-    /// FCM has refused the access token of a message: once more with another one.
-    private func again(_ message: Message, rejected token: String) {
-        var message = message
-        message.isSecond = true
-        let number = state.withLock { state in
-            state.last += 1
-            state.messages[state.last] = message
-            return state.last
-        }
-        decide(message.sender) { $0.rejected(number, token: token, now: $1, into: &$2) }
+        if let end { finish(number) { _, _ in end } }
+        carryOut(effects, message.sender)
     }
 }

@@ -20,7 +20,7 @@ extension LoopCore {
         if let id = closing.keys.first(where: { partitions[$0] != nil }) {
             return "partition \(id.rawValue) is served, and its former machine's rows are not settled"
         }
-        return brokenInServing ?? brokenInOwning ?? sender.brokenInvariant
+        return brokenInServing ?? brokenInOwning ?? sender.brokenInvariant ?? brokenInRefusedKeys
     }
 
     private var brokenInServing: String? {
@@ -44,6 +44,18 @@ extension LoopCore {
         }
         if let id = servedSince.keys.first(where: { partitions[$0] == nil }) {
             return "partition \(id.rawValue) is not served any more, and said to be"
+        }
+        return nil
+    }
+
+    /// Each partition must know which services the sender leaves alone for a refused key.
+    private var brokenInRefusedKeys: String? {
+        let refused = sender.refusedKeys.filter { now.monotonic < $0.value }
+        guard !refused.isEmpty else { return nil }
+        for (id, partition) in partitions where partition.refusedKeys.count < Partition.refusedKeysMax {
+            if refused.contains(where: { partition.refusedKeys[$0.key] != $0.value }) {
+                return "partition \(id.rawValue) does not know which services refuse a project's key"
+            }
         }
         return nil
     }

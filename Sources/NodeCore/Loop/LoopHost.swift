@@ -80,5 +80,11 @@ open class LoopObserver {
         public static let forgetRetryAfter = PlantedInNode(rawValue: 4096)
         /// The sender sends to one push service as much as there is (rule: push-services-are-spared).
         public static let crowdOrigins = PlantedInNode(rawValue: 8192)
+        /// The sender takes answers to requests that left under former settings for answers to the present
+        /// ones (rule: former-keys-say-nothing).
+        public static let believeFormer = PlantedInNode(rawValue: 16384)
+        /// The loop does not tell its partitions which services refuse a project's key
+        /// (rule: refused-keys-are-told).
+        public static let hideRefusedKeys = PlantedInNode(rawValue: 32768)
     }
 #endif

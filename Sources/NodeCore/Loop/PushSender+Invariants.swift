@@ -1,3 +1,4 @@
+import Model
 import Partitions
 
 extension PushSender {

@@ -80,6 +80,8 @@ struct PushSender {
         var job: PushJob
         var origin: PushOrigin
         var deadline: MonotonicTime
+        /// Whether the project's settings have changed since the message left.
+        var isFormer = false
     }
     struct State {
         var underWay = 0
@@ -153,11 +155,15 @@ struct PushSender {
         var state = origins[known.origin] ?? State()
         state.underWay -= 1
         let refused = state.keyRefusedUntil
-        judge(outcome, of: known.origin.kind, &state, now: now)
+        if !isOfFormer(known) { judge(outcome, of: known.origin.kind, &state, now: now) }
         if state.keyRefusedUntil != refused {
             effects.append(.keyRefused(known.origin, until: state.keyRefusedUntil))
         }
-        tell(outcome, of: known, &effects)
+        if isOfFormer(known), outcome.isOfKey {
+            tellFormer(outcome, of: known, &effects)
+        } else {
+            tell(outcome, of: known, &effects)
+        }
         if state.pausedUntil == nil {
             sendWaiting(to: known.origin, &state, now: now, &effects)
         } else {
@@ -184,18 +190,6 @@ struct PushSender {
     var nextWake: MonotonicTime? { head < sent.count ? underWay[sent[head]]?.deadline : nil }
 
     // MARK: Origins
-
-    /// An operator has changed how these projects reach push services: what was known of the services counts
-    /// no more.
-    mutating func reopen(_ projects: Set<ProjectNumber>) {
-        for origin in origins.keys where projects.contains(origin.project) {
-            origins[origin]?.failures = 0
-            origins[origin]?.pausedUntil = nil
-            origins[origin]?.pause = .zero
-            origins[origin]?.quotaUntil = nil
-            if origins[origin]?.isIdle ?? true { origins[origin] = nil }
-        }
-    }
 
     /// Clients choose the origins, among those that the operator allows. At this many the sender forgets what
     /// it knows of origins without messages.
@@ -327,6 +321,15 @@ struct PushSender {
     }
 
     // MARK: Messages
+
+    /// The message goes again under the project's present settings.
+    private mutating func tellFormer(
+        _ outcome: PushOutcome, of known: UnderWay, _ effects: inout [Effect]
+    ) {
+        let result = PushReport.Result.later(after: jittered(bounds.unsentMin), isFailure: false)
+        effects.append(
+            .report(known.partition, PushReport(number: known.job.number, result, outcome: outcome)))
+    }
 
     private mutating func tell(_ outcome: PushOutcome, of known: UnderWay, _ effects: inout [Effect]) {
         func report(_ result: PushReport.Result) {

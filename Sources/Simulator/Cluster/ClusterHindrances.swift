@@ -23,7 +23,7 @@ extension ClusterSimulation {
     /// Notes the outcome of the newest try.
     func note(_ outcome: Outcome?, of undertaking: Undertaking) {
         switch outcome {
-        case .refused(.quota)?, .refused(.tooManyTopics)?, .refused(.pushKeyRefused)?:
+        case .refused(.quota)?, .refused(.tooManyTopics)?:
             hindrances[undertaking] = .scarce
         case .refused(.unavailable(let why))? where Router.scarcities.contains(why):
             hindrances[undertaking] = .scarce

@@ -58,6 +58,7 @@ extension ClusterSimulation {
         public var pushGonePerMille: UInt64 = 0
         public var pushes = PushBounds()
         public var pushClient = PushClientBounds()
+        public var underWay = PushUnderWay.Bounds()
         /// A node's access tokens for FCM, and how many seconds they live.
         public var accessTokens = AccessTokens.Bounds()
         public var accessTokenSeconds: UInt64 = 3600
@@ -73,6 +74,11 @@ extension ClusterSimulation {
         public var webPushCount = 3
         /// Of 1,000 times that a push service changes its mood, in how many it is not well.
         public var pushMoodsPerMille: UInt64 = 0
+        /// Of 1,000 tokens of Apple's, how many are told with the wrong environment.
+        public var mistoldPerMille: UInt64 = 0
+        /// Of 1,000 answers of Apple's service, how many want another connection or the former token, or tell
+        /// old news.
+        public var appleOddPerMille: UInt64 = 0
 
         /// Whether anything breaks at all.
         public var hasFaults = true
@@ -139,6 +145,7 @@ extension ClusterSimulation {
             public var plantedInCluster: PlantedInCluster = []
             public var plantedInScheduling: PlantedInScheduling = []
             public var plantedInTokens: PlantedInTokens = []
+            public var plantedUnderWay: PlantedUnderWay = []
         #endif
 
         public init(seed: UInt64) {
@@ -157,6 +164,7 @@ extension ClusterSimulation {
             pushes.throttledMin = .seconds(2)
             pushes.credentialsPause = .seconds(3)
             pushes.answerMax = .seconds(15)
+            underWay.againWithin = .seconds(6)
             accessTokens.endMargin = 1
             accessTokens.answerMax = .seconds(9)
             accessTokens.pauseMax = .seconds(4)

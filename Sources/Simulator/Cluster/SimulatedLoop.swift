@@ -67,7 +67,7 @@ final class SimulatedLoop {
         options.routing = world.options.routing
         options.bounds = world.options.loop
         options.pushes = world.options.pushes
-        if world.options.changesServices { options.pushServices = [:] }
+        options.pushServices = world.options.changesServices ? [:] : world.pushServicesTold
         #if DEBUG
             options.planted = world.options.planted
         #endif

@@ -37,7 +37,8 @@ extension ClusterSimulation {
     }
 
     private func set(_ kinds: [Transport.Kind], of project: ProjectNumber) {
-        let services = PushAddress.services(kinds)
+        var services = PushAddress.services(kinds)
+        services.triesOtherEnvironment = options.mistoldPerMille > 0
         guard home.catalog.services[project] != services else { return }
         count("changes of services")
         debug("project \(project.rawValue) has services \(kinds.map(\.word))")

@@ -18,6 +18,8 @@ final class PushChecks {
         var machine: ObjectIdentifier
         var address: PushAddress
         var generation: UInt64
+        /// The service, of which Apple has one for each environment.
+        var origin: PushOrigin
     }
     private struct Asked: Hashable {
         var told: Told
@@ -60,7 +62,8 @@ final class PushChecks {
             world.violate("G2", "message \(message) of now or never is tried again for \(address.device)")
         }
         let told = Told(
-            machine: ObjectIdentifier(machine), address: address, generation: job.generation)
+            machine: ObjectIdentifier(machine), address: address, generation: job.generation,
+            origin: job.origin)
         if knownGone.contains(told) {
             world.violate("pushes", "device \(address.device) is pushed at an address that is gone")
         }
@@ -106,7 +109,9 @@ final class PushChecks {
         handedOver[ObjectIdentifier(machine)]?.remove(job)
         world.debug("partition \(machine.id.rawValue) hears of push \(job.number): \(report.result)")
         let message = world.number(ofBody: job.event)
-        let told = Told(machine: ObjectIdentifier(machine), address: address, generation: job.generation)
+        let told = Told(
+            machine: ObjectIdentifier(machine), address: address, generation: job.generation,
+            origin: job.origin)
         if job.isMomentary, report.untriedFor == nil {
             attempted.insert(Handed(machine: told.machine, device: address.device, message: message))
         }

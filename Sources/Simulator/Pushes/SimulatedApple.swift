@@ -58,6 +58,8 @@ final class SimulatedApple {
     private var processed: Set<Processed> = []
     /// The present token of each process and team, and when the token took the place of another.
     private var tokens: [Sender: (issued: Int64, changed: MonotonicTime?)] = [:]
+    /// When the service last said, for no reason, that a process changes a team's token too often.
+    private var toldOdd: [Sender: MonotonicTime] = [:]
     /// So late a request may come over one connection after a later request over another.
     private static let overtakenMax: TimeSpan = .milliseconds(100)
 
@@ -184,6 +186,10 @@ final class SimulatedApple {
             let reasons = ["ExpiredProviderToken", "InvalidProviderToken"]
             return .init(status: 403, body: "{\"reason\":\"\(reasons[Int(world.roll(2))])\"}")
         }
+        if mood == .refusing { return SimulatedPushServices.refusal }
+        if !isWell, world.chance(world.options.appleOddPerMille) {
+            return oddAnswer(to: request, of: process)
+        }
         if case .overloaded(let status, let seconds) = mood {
             return .init(status: status, retryAfter: seconds)
         }
@@ -192,6 +198,10 @@ final class SimulatedApple {
             number: request.message.number, isSecond: request.isSecond)
         if !processed.insert(name).inserted {
             world.violate("pools", "a request comes again that the service has processed")
+        }
+        if world.isMistold(request.message.job.transport) {
+            world.count("tokens of the other environment")
+            return .init(status: 400, body: "{\"reason\":\"BadDeviceToken\"}")
         }
         return world.pushServices.answer(to: request.message)
     }
@@ -209,6 +219,10 @@ final class SimulatedApple {
             return .init(status: 403, body: "{\"reason\":\"ExpiredProviderToken\"}")
         }
         let sender = Sender(process: process, team: request.team)
+        if let told = toldOdd[sender], world.now.since(told) < SimulatedApple.oddFor {
+            tokens[sender] = (request.token.issued, nil)
+            return nil
+        }
         guard let known = tokens[sender], known.issued != request.token.issued else {
             if tokens[sender] == nil { tokens[sender] = (request.token.issued, nil) }
             return nil
@@ -228,6 +242,23 @@ final class SimulatedApple {
             world.violate("tokens", "a token is changed after \(passed.milliseconds) ms")
         }
         return .init(status: 429, body: "{\"reason\":\"TooManyProviderTokenUpdates\"}")
+    }
+
+    /// For so long after an odd word on tokens the service lets tokens change.
+    private static let oddFor: TimeSpan = .seconds(60)
+
+    /// The service ends a connection by an answer, finds a token changed too often, or tells when it last saw
+    /// an earlier registration of the device.
+    private func oddAnswer(to request: Arrival, of process: ProcessID) -> SimulatedPushServices.Answer {
+        world.count("odd answers of Apple")
+        switch world.roll(3) {
+        case 0: return .init(status: 503, body: "{\"reason\":\"Shutdown\"}")
+        case 1:
+            toldOdd[Sender(process: process, team: request.team)] = world.now
+            return .init(status: 429, body: "{\"reason\":\"TooManyProviderTokenUpdates\"}")
+        default:
+            return .init(status: 410, body: "{\"reason\":\"Unregistered\",\"timestamp\":-1000000000}")
+        }
     }
 
     private var areClocksRight: Bool { !world.options.faults.contains(where: \.isOfClocks) }

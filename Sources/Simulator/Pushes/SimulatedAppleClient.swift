@@ -3,23 +3,18 @@ import PushMessages
 import PushScheduling
 
 /// A simulated process's client for Apple's push service: the machines of the real one (`ConnectionPools`,
-/// `APNsTokens`), with the work of its shells (`APNsDispatch` and the client's event loop).
+/// `APNsTokens`, `PushUnderWay`), with the work of its shells (`APNsDispatch` and the client's event loop).
 final class SimulatedAppleClient {
     typealias Ticket = ConnectionPools.Ticket
     private struct Message {
         var request: PushRequest
         var pool: APNsPool
-        /// The token with which the message left.
-        var token = ""
-        /// Whether Apple has found the token of this message too old already.
-        var isSecond = false
+        var underWay: PushUnderWay
     }
-    /// As `SimulatedRelay.againWithin`.
-    private static let againWithin: TimeSpan = .seconds(6)
 
     unowned let process: SimulatedProcess
     private unowned let world: ClusterSimulation
-    private let tell: (PushOutcome, PushRequest) -> Void
+    private unowned let pushes: SimulatedPushes
     private var machine: ConnectionPools
     private var tokens: [String: APNsTokens] = [:]
     private var oldNews = APNsOldNews()
@@ -32,10 +27,10 @@ final class SimulatedAppleClient {
 
     private var now: MonotonicTime { process.monotonic }
 
-    init(_ process: SimulatedProcess, tell: @escaping (PushOutcome, PushRequest) -> Void) {
+    init(_ process: SimulatedProcess, _ pushes: SimulatedPushes) {
         self.process = process
         world = process.world
-        self.tell = tell
+        self.pushes = pushes
         machine = ConnectionPools(
             process.world.options.apns, random: SeededGenerator(seed: process.world.random.next()))
         #if DEBUG
@@ -43,13 +38,21 @@ final class SimulatedAppleClient {
         #endif
     }
 
-    func send(_ request: PushRequest, isSecond: Bool = false) {
+    func send(_ request: PushRequest) {
+        let underWay = pushes.underWay(request)
         guard let pool = SimulatedAppleClient.pool(of: request) else {
-            return tell(.unsent("an address that no device told"), request)
+            return pushes.finish(
+                underWay.end(.unsent("an address that no device told"), revision: 0), of: request)
         }
+        submit(Message(request: request, pool: pool, underWay: underWay))
+    }
+
+    private func submit(_ message: Message) {
+        makeTokens(of: message.pool.teamID)
+        pushes.checks.submits(message.request, now: now)
         lastTicket += 1
-        messages[lastTicket] = Message(request: request, pool: pool, isSecond: isSecond)
-        machine.submit(lastTicket, to: pool, now: now)
+        messages[lastTicket] = message
+        machine.submit(lastTicket, to: message.pool, now: now)
         turnSoon()
     }
 
@@ -106,8 +109,7 @@ final class SimulatedAppleClient {
             machine.lost(ticket, reason: "no answer in time", now: now)
         case .ping(let id): if let connection = connections[id] { world.pushServices.apple.ping(connection) }
         case .answer(let ticket, _):
-            guard let message = messages.removeValue(forKey: ticket) else { return }
-            tell(.transient(retryAfterSeconds: nil), message.request)
+            if let message = messages.removeValue(forKey: ticket) { judge(.unanswered, of: message) }
         case .news: break
         }
     }
@@ -132,31 +134,37 @@ final class SimulatedAppleClient {
         }
         guard let text = authorization(message.pool.teamID), process.hindrance == nil else {
             messages[ticket] = nil
-            tell(.unsent(process.hindrance ?? "no token"), message.request)
+            judge(.notMade(process.hindrance ?? "no token"), of: message)
             return machine.notPrepared(ticket, now: now)
         }
         check(connection)
-        message.token = text
+        message.underWay.leaves(with: text)
         messages[ticket] = message
+        pushes.checks.leaves(message.request, with: text)
         connection.known.streams.insert(ticket)
         world.pushChecks.leaves(message.request, of: process, waitMax: world.options.apns.waitMax)
         world.pushServices.apple.receive(
             .init(
                 ticket: ticket, message: message.request, team: message.pool.teamID,
-                token: SimulatedAppleToken(text), isSecond: message.isSecond),
+                token: SimulatedAppleToken(text), isSecond: message.underWay.isSecond),
             on: connection)
     }
 
+    private func makeTokens(of team: String) {
+        guard tokens[team] == nil, let key = try? P256Key(privateBytes: [UInt8](repeating: 7, count: 32))
+        else { return }
+        let signer = APNsSigner(key: key, keyID: "KEY0000001", teamID: team)
+        var made = APNsTokens(signer, world.options.apnsTokens)
+        #if DEBUG
+            made.planted = world.options.plantedInTokens
+        #endif
+        tokens[team] = made
+    }
+
     private func authorization(_ team: String) -> String? {
-        if tokens[team] == nil, let key = try? P256Key(privateBytes: [UInt8](repeating: 7, count: 32)) {
-            let signer = APNsSigner(key: key, keyID: "KEY0000001", teamID: team)
-            var made = APNsTokens(signer, world.options.apnsTokens)
-            #if DEBUG
-                made.planted = world.options.plantedInTokens
-            #endif
-            tokens[team] = made
-        }
-        return try? tokens[team]?.authorization(now: process.clock.wall)
+        let text = try? tokens[team]?.authorization(now: process.clock.wall)
+        if let text { pushes.checks.uses(text, of: team, now: process.clock.wall) }
+        return text
     }
 
     /// A connection has one stream until the service has taken a token, then as many as the service allows at
@@ -232,31 +240,30 @@ final class SimulatedAppleClient {
         if (200..<300).contains(answer.status) || answer.status == 410 { connection.known.isProven = true }
         machine.heard(connection.id, now: now)
         machine.answered(ticket, status: answer.status, now: now)
-        if let message = messages.removeValue(forKey: ticket) { judge(answer, of: message, on: connection) }
+        // The service does not want the connection any more.
+        if answer.body.contains("Shutdown") { connection.known.isEnding = true }
+        if let message = messages.removeValue(forKey: ticket) {
+            pushes.checks.apple(answer, to: message.request, of: message.pool.teamID, now: process.clock.wall)
+            judge(answer.result, of: message, on: connection)
+        }
         turnSoon()
     }
 
     private func judge(
-        _ answer: SimulatedPushServices.Answer, of message: Message, on connection: SimulatedApple.Connection
+        _ result: PushResult, of message: Message, on connection: SimulatedApple.Connection? = nil
     ) {
-        let (job, wall) = (message.request.job, process.clock.wall)
-        let id = "\(job.device.rawValue) \(world.number(ofBody: job.event))"
-        let verdict = APNsAnswer.verdict(
-            status: answer.status, body: Array(answer.body.utf8),
-            retryAfter: answer.retryAfter.map(String.init), registered: job.registered, now: wall,
-            isRepeated: { oldNews.isRepeated(id) })
-        let team = message.pool.teamID
-        switch verdict.remedy {
-        case .newConnection: machine.renew(message.pool, connection: connection.id, now: now)
-        case .newToken:
-            guard !message.isSecond, tokens[team]?.expired(message.token, now: wall) ?? false else { break }
-            guard now.since(message.request.since) < SimulatedAppleClient.againWithin else {
-                return tell(.transient(retryAfterSeconds: nil), message.request)
-            }
-            return send(message.request, isSecond: true)
-        case .formerToken: tokens[team]?.changedTooOften(message.token, now: wall)
-        case nil: break
-        }
-        tell(verdict.outcome, message.request)
+        var message = message
+        let (job, team) = (message.request.job, message.pool.teamID)
+        guard var known = tokens[team] else { return }
+        pushes.checks.hears(result, of: message.request)
+        let id = APNsMessage.id(
+            message: "\(world.number(ofBody: job.event))", token: Array("\(job.device.rawValue)".utf8))
+        let step = message.underWay.judge(
+            apple: result, of: APNsPush(id: id, registered: job.registered),
+            tokens: &known, oldNews: &oldNews, revision: 0, now: process.clock)
+        tokens[team] = known
+        if step.renewsConnection { machine.renew(message.pool, connection: connection?.id, now: now) }
+        guard let end = step.end else { return submit(message) }
+        pushes.finish(end, of: message.request)
     }
 }

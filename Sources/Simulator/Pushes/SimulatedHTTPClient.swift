@@ -1,14 +1,9 @@
 import Model
+import PushMessages
 import PushScheduling
 
 /// A request to a push service, or to the host of access tokens.
 struct SimulatedRequest {
-    enum Result: Hashable {
-        case answered(SimulatedPushServices.Answer)
-        case failed
-        /// The request did not leave.
-        case unsent(String)
-    }
     /// Given by the client.
     var id: UInt64 = 0
     var key: OriginQueue<SimulatedRequest>.Key
@@ -17,7 +12,7 @@ struct SimulatedRequest {
     var since: MonotonicTime
     /// Why the request must not leave any more.
     var hindrance: () -> String?
-    var done: (Result) -> Void
+    var done: (PushResult) -> Void
 }
 
 /// A simulated process's client for push services over HTTP: the machine of the real one (`OriginQueue`),
@@ -55,7 +50,7 @@ final class SimulatedHTTPClient {
         let key = request.key
         guard queue.add(request, of: key.share, to: key.origin, now: process.monotonic) else {
             world.count("pushes past the client's bound")
-            return request.done(.unsent("too many requests wait"))
+            return request.done(.notTried("too many requests wait"))
         }
         checks.added(request, to: key, now: process.monotonic)
         turnSoon()
@@ -81,7 +76,7 @@ final class SimulatedHTTPClient {
         if let why = request.hindrance() {
             checks.ended(key, isAnswered: nil, now: process.monotonic)
             queue.ended(key, isAnswered: nil, now: process.monotonic)
-            return request.done(.unsent(why))
+            return request.done(.notMade(why))
         }
         running[request.id] = request
         if case .message(let message, _) = request.asked {
@@ -97,10 +92,10 @@ final class SimulatedHTTPClient {
 
     private func finish(_ id: UInt64, _ reply: SimulatedPushServices.Reply) {
         guard let request = running.removeValue(forKey: id) else { return }
-        var result = SimulatedRequest.Result.failed
-        if case .answer(let answer) = reply { result = .answered(answer) }
-        checks.ended(request.key, isAnswered: result != .failed, now: process.monotonic)
-        queue.ended(request.key, isAnswered: result != .failed, now: process.monotonic)
+        var result = PushResult.unanswered
+        if case .answer(let answer) = reply { result = answer.result }
+        checks.ended(request.key, isAnswered: result != .unanswered, now: process.monotonic)
+        queue.ended(request.key, isAnswered: result != .unanswered, now: process.monotonic)
         request.done(result)
         turn()
     }
@@ -123,6 +118,6 @@ final class SimulatedHTTPClient {
     private func tooLate(_ request: SimulatedRequest) {
         world.count("pushes that waited too long")
         checks.expired(request, request.key)
-        request.done(.unsent("the request waited for too long"))
+        request.done(.notTried("the request waited for too long"))
     }
 }

@@ -1,4 +1,5 @@
 import Model
+import PushMessages
 
 /// The push services of a simulated cluster. They answer anything: late, twice, or not at all.
 final class SimulatedPushServices {
@@ -13,12 +14,18 @@ final class SimulatedPushServices {
         case silent
         /// All requests get 503, or 429, with or without `Retry-After`.
         case overloaded(status: Int, retryAfter: Int?)
+        /// The key or account is refused.
+        case refusing
     }
+    static let refusal = Answer(status: 403, body: "{\"reason\":\"InvalidProviderToken\"}")
     /// An answer as the client for push services reads it.
     struct Answer: Hashable {
         var status: Int
         var retryAfter: Int?
         var body = ""
+        var result: PushResult {
+            .answered(status: status, retryAfter: retryAfter.map(String.init), body: Array(body.utf8))
+        }
     }
     /// What a request wants.
     enum Asked {
@@ -77,6 +84,9 @@ final class SimulatedPushServices {
         case .slow: delay = world.roll(world.options.pushClient.answerMax * 2)
         case .unreachable: return (.failed, .zero)
         case .silent: return (.nothing, .zero)
+        case .refusing:
+            world.count("keys refused")
+            return (.answer(SimulatedPushServices.refusal), delay)
         case .overloaded(let status, let seconds):
             world.count("pushes to overloaded services")
             return (.answer(Answer(status: status, retryAfter: seconds)), delay)
@@ -94,11 +104,12 @@ final class SimulatedPushServices {
         var mood = Mood.well
         if world.chance(world.options.pushMoodsPerMille) {
             let seconds = world.roll(2) == 0 ? Int(world.roll(6)) : nil
-            switch world.roll(6) {
+            switch world.roll(7) {
             case 0: mood = .slow
             case 1: mood = .unreachable
             case 2: mood = .silent
             case 3: mood = .overloaded(status: 429, retryAfter: seconds)
+            case 4: mood = .refusing
             default: mood = .overloaded(status: 503, retryAfter: seconds)
             }
         }

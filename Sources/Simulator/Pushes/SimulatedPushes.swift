@@ -15,18 +15,34 @@ struct PushRequest {
 }
 
 /// What a simulated process has between its loops' senders and its clients for push services, in the place of
-/// `PushDispatch`.
+/// `PushDispatch`. As there, `PushUnderWay` decides.
 final class SimulatedPushes {
     private unowned let process: SimulatedProcess
     private unowned let world: ClusterSimulation
-    private let client: SimulatedHTTPClient
-    private lazy var apple = SimulatedAppleClient(process) { [weak self] in self?.tell($0, of: $1) }
+    let client: SimulatedHTTPClient
+    let checks: UnderWayChecks
+    private lazy var apple = SimulatedAppleClient(process, self)
     private var relays: [ProjectNumber: SimulatedRelay] = [:]
 
     init(_ process: SimulatedProcess) {
         self.process = process
         world = process.world
         client = SimulatedHTTPClient(process)
+        checks = UnderWayChecks(process)
+    }
+
+    /// A message that a loop has handed over.
+    func underWay(_ request: PushRequest) -> PushUnderWay {
+        var underWay = PushUnderWay(revision: 0, world.options.underWay, now: request.since)
+        #if DEBUG
+            underWay.planted = world.options.plantedUnderWay
+        #endif
+        return underWay
+    }
+
+    func finish(_ end: PushUnderWay.End, of request: PushRequest) {
+        checks.ends(end.outcome, of: request)
+        tell(end.outcome, of: request)
     }
 
     /// A loop's sender sends a message.
@@ -48,12 +64,14 @@ final class SimulatedPushes {
 
     private func relay(of project: ProjectNumber) -> SimulatedRelay {
         if let known = relays[project] { return known }
-        let relay = SimulatedRelay(process, client, of: project) { [weak self] in self?.tell($0, of: $1) }
+        let relay = SimulatedRelay(process, self, of: project)
         relays[project] = relay
         return relay
     }
 
     private func push(_ message: PushRequest, to origin: String) {
+        let underWay = underWay(message)
+        checks.submits(message, now: process.monotonic)
         client.submit(
             SimulatedRequest(
                 key: .init(share: UInt64(message.job.project.rawValue), origin: origin),
@@ -61,18 +79,11 @@ final class SimulatedPushes {
                 hindrance: { [unowned process] in process.hindrance },
                 done: { [weak self] result in
                     guard let self else { return }
-                    switch result {
-                    case .answered(let answer): tell(outcome(answer, at: origin), of: message)
-                    case .failed: tell(.transient(retryAfterSeconds: nil), of: message)
-                    case .unsent(let why): tell(.unsent(why), of: message)
-                    }
+                    checks.hears(result, of: message)
+                    let end = underWay.judge(
+                        web: result, host: origin, revision: 0, now: process.clock.wall)
+                    finish(end, of: message)
                 }))
-    }
-
-    private func outcome(_ answer: SimulatedPushServices.Answer, at host: String) -> PushOutcome {
-        WebPushAnswer.outcome(
-            status: answer.status, host: host, retryAfter: answer.retryAfter.map(String.init),
-            body: Array(answer.body.utf8), now: process.clock.wall)
     }
 
     /// Tells the loop. The answer comes twice now and then, and is lost now and then.

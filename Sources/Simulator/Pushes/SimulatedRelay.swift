@@ -2,37 +2,28 @@ import Model
 import PushMessages
 import PushScheduling
 
-/// A simulated process's way to FCM for one project, in the place of `RelayDispatch`: the machine of the
-/// project's access tokens (`AccessTokens`), with the work around it.
+/// A simulated process's way to FCM for one project: the machines of the real one (`AccessTokens`,
+/// `PushUnderWay`), with the work of their shell (`RelayDispatch`).
 final class SimulatedRelay {
     private struct Message {
         var request: PushRequest
-        /// Whether FCM has refused an access token with this message already.
-        var isSecond = false
+        var underWay: PushUnderWay
     }
-    /// So long after its loop handed a message over the message may leave, or leave again. Later the sender
-    /// would count the message as failed before the service answers.
-    private static let againWithin: TimeSpan = .seconds(6)
 
     private unowned let process: SimulatedProcess
     private unowned let world: ClusterSimulation
-    private let client: SimulatedHTTPClient
+    private unowned let pushes: SimulatedPushes
     private let project: ProjectNumber
-    private let tell: (PushOutcome, PushRequest) -> Void
     private var tokens: AccessTokens
     private var checks: AccessTokenChecks
     private var messages: [UInt64: Message] = [:]
     private var lastTicket: UInt64 = 0
 
-    init(
-        _ process: SimulatedProcess, _ client: SimulatedHTTPClient, of project: ProjectNumber,
-        tell: @escaping (PushOutcome, PushRequest) -> Void
-    ) {
+    init(_ process: SimulatedProcess, _ pushes: SimulatedPushes, of project: ProjectNumber) {
         self.process = process
         world = process.world
-        self.client = client
+        self.pushes = pushes
         self.project = project
-        self.tell = tell
         tokens = AccessTokens(process.world.options.accessTokens)
         checks = AccessTokenChecks(process.world.options.accessTokens)
         #if DEBUG
@@ -41,26 +32,28 @@ final class SimulatedRelay {
     }
 
     func send(_ request: PushRequest) {
-        let ticket = note(Message(request: request))
-        decide { $0.want(ticket, now: $1, into: &$2) }
-    }
-
-    private func note(_ message: Message) -> UInt64 {
         lastTicket += 1
-        messages[lastTicket] = message
-        return lastTicket
+        let ticket = lastTicket
+        messages[ticket] = Message(request: request, underWay: pushes.underWay(request))
+        decide { $0.want(ticket, now: $1, into: &$2) }
     }
 
     private func decide(_ body: (inout AccessTokens, MonotonicTime, inout [AccessTokens.Effect]) -> Void) {
         var effects: [AccessTokens.Effect] = []
         body(&tokens, process.monotonic, &effects)
+        carryOut(effects)
+    }
+
+    private func carryOut(_ effects: [AccessTokens.Effect]) {
         for effect in effects {
             switch effect {
             case .use(let ticket, let token):
                 violate(checks.uses(token, now: process.monotonic))
                 relay(ticket, token)
             case .giveUp(let ticket, let outcome):
-                if let message = messages.removeValue(forKey: ticket) { tell(outcome, message.request) }
+                if let message = messages[ticket] {
+                    finish(ticket, message.underWay.end(outcome, revision: 0))
+                }
             case .fetch(let number):
                 violate(checks.fetches(number, now: process.monotonic))
                 fetch(number)
@@ -76,53 +69,48 @@ final class SimulatedRelay {
 
     private func fetch(_ number: UInt64) {
         world.count("access tokens fetched")
-        client.submit(
+        pushes.client.submit(
             SimulatedRequest(
                 key: .init(share: UInt64(project.rawValue), origin: "tokens.example"), asked: .token(project),
                 since: process.monotonic, hindrance: { nil },
                 done: { [weak self] result in
                     guard let self else { return }
-                    var answer = AccessTokenAnswer.failed(retryAfterSeconds: nil)
-                    if case .answered(let said) = result {
-                        answer = AccessTokenAnswer(
-                            status: said.status, body: Array(said.body.utf8),
-                            retryAfter: said.retryAfter.map(String.init), now: process.clock.wall)
-                    }
+                    let answer = AccessTokenAnswer(result, now: process.clock.wall)
                     checks.fetched(number, answer, now: process.monotonic)
                     decide { $0.fetched(number, answer, now: $1, into: &$2) }
                 }))
     }
 
     private func relay(_ ticket: UInt64, _ token: String) {
-        guard let message = messages.removeValue(forKey: ticket) else { return }
-        let request = message.request
-        guard process.monotonic.since(request.since) < SimulatedRelay.againWithin else {
-            return tell(.transient(retryAfterSeconds: nil), request)
-        }
-        client.submit(
+        guard let message = messages[ticket] else { return }
+        let end = messages[ticket]?.underWay.leaves(relayed: token, revision: 0, now: process.monotonic)
+        if let end { return finish(ticket, end) }
+        pushes.checks.submits(message.request, now: process.monotonic)
+        pushes.checks.leaves(message.request, with: token)
+        pushes.client.submit(
             SimulatedRequest(
                 key: .init(share: UInt64(project.rawValue), origin: "fcm.example"),
-                asked: .message(request, token: token), since: process.monotonic,
+                asked: .message(message.request, token: token), since: process.monotonic,
                 hindrance: { [unowned process] in process.hindrance },
-                done: { [weak self] result in
-                    switch result {
-                    case .answered(let answer): self?.answered(message, with: token, answer)
-                    case .failed: self?.tell(.transient(retryAfterSeconds: nil), request)
-                    case .unsent(let why): self?.tell(.unsent(why), request)
-                    }
-                }))
+                done: { [weak self] in self?.answered(ticket, with: token, $0) }))
     }
 
-    private func answered(_ message: Message, with token: String, _ answer: SimulatedPushServices.Answer) {
-        let verdict = FCMAnswer.verdict(
-            status: answer.status, body: Array(answer.body.utf8),
-            retryAfter: answer.retryAfter.map(String.init), now: process.clock.wall)
-        guard verdict.needsAccessToken, !message.isSecond else {
-            return tell(verdict.outcome, message.request)
+    private func answered(_ ticket: UInt64, with token: String, _ result: PushResult) {
+        guard let request = messages[ticket]?.request else { return }
+        pushes.checks.hears(result, of: request)
+        var effects: [AccessTokens.Effect] = []
+        let end = messages[ticket]?.underWay.judge(
+            relay: result, number: ticket, tokens: &tokens, revision: 0, now: process.clock, into: &effects)
+        if let end {
+            finish(ticket, end)
+        } else {
+            world.count("access tokens refused")
+            checks.rejected(token, now: process.monotonic)
         }
-        world.count("access tokens refused")
-        checks.rejected(token, now: process.monotonic)
-        let ticket = note(Message(request: message.request, isSecond: true))
-        decide { $0.rejected(ticket, token: token, now: $1, into: &$2) }
+        carryOut(effects)
+    }
+
+    private func finish(_ ticket: UInt64, _ end: PushUnderWay.End) {
+        if let message = messages.removeValue(forKey: ticket) { pushes.finish(end, of: message.request) }
     }
 }

@@ -54,5 +54,7 @@ extension SwarmDraw {
         add("services-gap-ms", 0, value: roll(2) == 0 ? even(300, 8000) : 0) {
             $0.servicesGapMax = .milliseconds($1)
         }
+        add("apple-odd", 0, value: roll(2) == 0 ? even(1, 200) : 0) { $0.appleOddPerMille = $1 }
+        add("mistold", 0, value: roll(3) == 0 ? even(1, 999) : 0) { $0.mistoldPerMille = $1 }
     }
 }
