@@ -143,15 +143,17 @@ struct OtherEnvironmentTests {
         #expect(taken(harness) == ["a in production", "a in sandbox", "b in production"])
     }
 
-    @Test("is tried where its environment has taken a late message for the app's former token alone")
-    func acceptedForFormerToken() throws {
+    @Test(
+        "is tried where its environment has taken a message for the app's former token alone, early or late",
+        arguments: [false, true])
+    func acceptedForFormerToken(isLate: Bool) throws {
         let harness = PartitionHarness()
         let device = try device(harness)
         harness.publish("a", to: "news")
-        harness.pass(seconds: 1)
+        if isLate { harness.pass(seconds: 1) } else { try answer(harness, .accepted) }
         let next = OtherEnvironmentTests.transport(sandbox: false, token: 2)
         _ = harness.request(.setTransport(device, by: .backend, next), of: device.partition)
-        try answer(harness, .accepted)
+        if isLate { try answer(harness, .accepted) }
         harness.publish("b", to: "news")
         try answer(harness, .goneHere)
         harness.settle()

@@ -47,9 +47,10 @@ extension Partition {
         return true
     }
 
+    /// Times do not tell the address: the clock may stand still between an answer and the next address.
     private func wasAccepted(_ index: UInt32, _ stored: StoredTransport) -> Bool {
         guard let known = pushes.accepted[index], known.kind == stored.transport.kind else { return false }
-        return !known.isOfFormer && known.attempt.time >= stored.registered
+        return known.generation == stored.generation
     }
 
     /// A service has taken a message. Where that was the other environment, the address is stored as one of

@@ -48,8 +48,8 @@ struct RecentAttempts {
     struct Entry {
         var kind: Transport.Kind
         var attempt: PushHistory.Attempt
-        /// Whether the message went to an address that the device has replaced since.
-        var isOfFormer = false
+        /// The generation of the address to which the message went.
+        var generation: UInt64 = 0
     }
     var table = NewestTable<UInt32, Entry>()
 
@@ -73,10 +73,8 @@ extension Partition {
         if outcome == .expired { pushes.countedEnds.note(sending.index, at: sending.position) }
         let attempt = PushHistory.Attempt(
             message: sending.message, time: now.wall, outcome: outcome, tries: tries)
-        let kind = sending.origin.kind
-        let stored = state.transports[sending.index]?.first { $0.transport.kind == kind }
         let entry = RecentAttempts.Entry(
-            kind: kind, attempt: attempt, isOfFormer: stored?.generation != sending.generation)
+            kind: sending.origin.kind, attempt: attempt, generation: sending.generation)
         if case .accepted = outcome {
             pushes.accepted.note(entry, of: sending.index, devicesMax: options.pushAttemptsMax)
         } else {
