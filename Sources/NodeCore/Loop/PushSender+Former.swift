@@ -35,8 +35,8 @@ extension PushOutcome {
     /// project of the same service.
     var isOfKey: Bool {
         switch self {
-        case .gone, .goneHere, .credentials, .unset, .overQuota: true
-        case .accepted, .refusedContent, .throttled, .transient, .unsent, .expired: false
+        case .gone, .goneHere, .credentials, .platformKey, .unset, .overQuota: true
+        case .accepted, .refusedContent, .throttled, .transient, .formerEnd, .unsent, .expired: false
         }
     }
 }
