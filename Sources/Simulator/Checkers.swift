@@ -152,6 +152,8 @@ public struct Checkers {
                 guard waits(send, for: device) else { continue }
                 if rules.isSilent(device), mayBeDropped(device) { continue }
                 if isRung(device, behind: send) { continue }
+                // Two such answers end the message, as `UnderWayChecks` sees.
+                if history.oldNews(of: send.message, to: device) > 1 { continue }
                 if !(got[device]?.contains(send.message) ?? false) {
                     found.append(
                         Violation(

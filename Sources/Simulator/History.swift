@@ -84,5 +84,20 @@ public struct History: Sendable {
     /// Devices that were unregistered.
     public var gone: [Int: Ending] = [:]
     public var faults: [String] = []
+    private var oldNews: [OldNews: Int] = [:]
+    private struct OldNews: Hashable {
+        var device: Int
+        var message: UInt64
+    }
     public init() {}
+
+    /// Apple has answered a message with the end of an earlier registration.
+    mutating func noteOldNews(of message: UInt64, to device: Int) {
+        oldNews[OldNews(device: device, message: message), default: 0] += 1
+    }
+
+    /// How often Apple has answered so.
+    func oldNews(of message: UInt64, to device: Int) -> Int {
+        oldNews[OldNews(device: device, message: message)] ?? 0
+    }
 }

@@ -55,6 +55,10 @@ struct LoopPushTests {
         harness.core.partitions[LoopHarness.partition]?.refusedKeys = [:]
         let broken = harness.core.brokenInvariant
         #expect(broken == "partition 2 does not know which services refuse a project's key")
+        harness.core.partitions[LoopHarness.partition]?.refusedKeys = expected.merging(
+            [PushOrigin(ProjectNumber(9), transport): until]) { $1 }
+        #expect(harness.core.brokenInvariant == "partition 2 takes a key for refused that is not")
+        harness.core.partitions[LoopHarness.partition]?.refusedKeys = expected
         harness.turn(.order(.drop(LoopHarness.partition)))
         harness.serve()
         #expect(keys() == expected)

@@ -116,7 +116,7 @@ struct UnderWayTests {
             message = PushUnderWay(revision: 1, now: now.monotonic)
             let key = try P256Key.generate()
             tokens = APNsTokens(APNsSigner(key: key, keyID: "ABC123DEFG", teamID: "DEF123GHIJ"))
-            message.leaves(with: try tokens.authorization(now: now.wall))
+            _ = message.leaves(with: try tokens.authorization(now: now.wall))
         }
         func judge(_ result: PushResult, revision: UInt64 = 1, at now: Instant) -> PushUnderWay.AppleStep {
             let push = APNsPush(id: "id", registered: WallTime(milliseconds: UnderWayTests.wall))
@@ -132,7 +132,10 @@ struct UnderWayTests {
         #expect(world.judge(apple(403, "ExpiredProviderToken"), at: instant(2001)).end == nil)
         let second = try world.tokens.authorization(now: instant(2001).wall)
         #expect(second != first && world.message.isSecond)
-        world.message.leaves(with: second)
+        let leavesWithFirst = world.message.leaves(with: first)
+        #expect(!leavesWithFirst, "Apple has refused this token with the message")
+        let leavesWithSecond = world.message.leaves(with: second)
+        #expect(leavesWithSecond)
         let end = world.judge(apple(403, "ExpiredProviderToken"), at: instant(2002)).end
         #expect(end?.alarm == .clock && end?.outcome.word == "credentials")
     }
@@ -154,7 +157,8 @@ struct UnderWayTests {
         let first = world.message.token
         let next = try world.tokens.authorization(now: instant(2500).wall)
         #expect(next != first)
-        world.message.leaves(with: next)
+        let leaves = world.message.leaves(with: next)
+        #expect(leaves)
         let end = world.judge(apple(429, "TooManyProviderTokenUpdates"), at: instant(2501)).end
         #expect(end?.alarm == .ownMistake)
         #expect(try world.tokens.authorization(now: instant(2502).wall) == first)

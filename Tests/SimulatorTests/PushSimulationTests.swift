@@ -153,6 +153,14 @@ struct PushSimulationTests {
         expect(guarantee, "\(bug.rawValue) in the sender") { $0.planted = bug }
     }
 
+    @Test("sees that answers under former settings count")
+    func believedFormer() {
+        expect("former", "believeFormer") {
+            ($0.addressKindsMax, $0.servicesGapMax) = (3, .seconds(1))
+            $0.planted = .believeFormer
+        }
+    }
+
     @Test(
         "sees each bug that is planted in the choice of what a partition pushes, and where to",
         arguments: [
@@ -177,7 +185,10 @@ struct PushSimulationTests {
         expect(guarantee, "\(bug.rawValue) of messages under way") {
             $0.plantedUnderWay = bug
             // The tests see these only where one message meets the same refusal twice.
-            if bug == .againAlways { $0.tokensRefusedPerMille = 1000 }
+            if bug == .againAlways {
+                ($0.tokensRefusedPerMille, $0.accessTokens.freshFor) = (300, .milliseconds(1))
+            }
+            if bug == .againLate { $0.tokensRefusedPerMille = 400 }
             if bug == .forgetOldNews { $0.appleOddPerMille = 600 }
         }
     }
@@ -189,7 +200,7 @@ struct PushSimulationTests {
 
     @Test("sees that a key which was refused once counts as refused for ever")
     func keptRefusals() {
-        expect("G7", "keepRefusedKeys") { $0.partition.planted = .keepRefusedKeys }
+        expect("invariant", "keepRefusedKeys") { $0.partition.planted = .keepRefusedKeys }
     }
 
     @Test("sees that a token is not tried in Apple's other environment")

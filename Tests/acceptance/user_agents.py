@@ -1,24 +1,21 @@
 """A project as a push service for user agents and UnifiedPush senders: see user_agents.sh."""
-import collections
-import http.client
 import json
 import os
 import signal
 import socket
-import subprocess
 import time
-import urllib.parse
 
 import requests
 from cryptography.hazmat.primitives import serialization
 from py_vapid import Vapid02
 from pywebpush import WebPusher
+from user_agents_attacks import floods, without_handshake
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from system.checks import check, wait
 from system.node import making, start
 from system.ports import free_port
-from system.process import UNPRIVILEGED, Server, make_certificates, tls_words
+from system.process import Server, make_certificates, tls_words
 from system.shop import Project
 from system.useragent import UserAgent, text_of
 
@@ -315,46 +312,6 @@ def stops(server, project, agent):
           "with the project its subscriptions end")
 
 
-def floods(made):
-    """One sender floods a user agent of its own. Its address is bounded, and addresses together do not use up
-    the project's sends: a device's limit is the device's alone."""
-    folder = os.path.join(made.folder, "flood")
-    subprocess.run([UNPRIVILEGED, "mkdir", "-m", "755", folder], check=True)
-    server = Server(folder, "--address-calls-per-minute", "400", name="flood")
-    made.nodes.append(server)
-    start([server])
-    project = Project(server, "push")
-    server.command("project", "quota", project.name, "--sends-per-minute", "1000")
-    url = project.set_push("serve", "--origin", f"http://{server.host}:{server.port}")["userAgents"]
-    own, other = UserAgent(url), UserAgent(url)
-    own.connect()
-    other.connect()
-    target, channel = own.subscribe(), other.subscribe()
-    statuses = collections.Counter()
-    for source in range(2, 7):
-        came = flood(server, target, f"127.0.0.{source}", 450)
-        statuses += came
-    check(statuses[201] <= 300 and set(statuses) == {201, 429}, f"a flooded device has its limit: {statuses}")
-    refused = server.metrics()['tidecast_refused_by_address_total{what="calls"}']
-    # Of 250 that are past the bound; the bound grows again while the flood lasts.
-    check(150 <= refused <= 250, f"each address has its bound: {refused:.0f} refused")
-    came = flood(server, channel, "127.0.0.9", 100)
-    check(came == {201: 100}, f"and another user agent gets its messages: {came}")
-
-
-def flood(server, channel, source, messages):
-    """Posts over one connection from a source address. Returns how many answers had which status."""
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=30, source_address=(source, 0))
-    came = collections.Counter()
-    for _ in range(messages):
-        connection.request("POST", urllib.parse.urlsplit(channel.endpoint).path, headers={"ttl": "0"})
-        answer = connection.getresponse()
-        answer.read()
-        came[answer.status] += 1
-    connection.close()
-    return came
-
-
 def over_tls(made):
     """The same over TLS, as user agents connect."""
     folder = os.path.join(made.folder, "tls")
@@ -372,18 +329,6 @@ def over_tls(made):
                            headers={"ttl": "60", "content-encoding": "aes128gcm"})
     check(answer.status_code == 201 and agent.notification()[1] == b"over TLS",
           "user agents connect over TLS, and senders post over TLS")
-
-
-def without_handshake(server):
-    """A request without a handshake is 426. Over HTTP/2 the answer has no field of a connection, which
-    RFC 9113, section 8.2.2, forbids."""
-    for version, shows in (("--http1.1", True), ("--http2-prior-knowledge", False)):
-        answer = subprocess.run(["curl", "-sSi", version, f"http://127.0.0.1:{server.port}/push/push"],
-                                capture_output=True, text=True, check=True).stdout.lower()
-        head = answer.partition("\n\n")[0].splitlines()
-        check(" 426" in head[0] and ("upgrade: websocket" in head) == shows
-              and "sec-websocket-version: 13" in head,
-              f"without a handshake: 426, with `upgrade` over HTTP/1.1 alone ({version})")
 
 
 def main():

@@ -6,6 +6,10 @@ import PushMessages
 import PushScheduling
 import Synchronization
 
+private struct RefusedToken: Error, CustomStringConvertible {
+    let description = PushUnderWay.refusedToken
+}
+
 /// A node's way to Apple's push service: one client for all loops. The answers go back to the loops'
 /// mailboxes. `PushUnderWay` decides what an answer means.
 ///
@@ -68,7 +72,8 @@ final class APNsDispatch: Sendable {
             prepare: { [weak self] in
                 try message.mayLeave()
                 let token = try message.sender.tokens.authorization()
-                self?.state.withLock { $0.underWay[number]?.underWay.leaves(with: token) }
+                let leaves = self?.state.withLock { $0.underWay[number]?.underWay.leaves(with: token) }
+                if leaves == false { throw RefusedToken() }
                 let content = message.content
                 let fields = content.fields(to: message.address, authorization: token, id: message.id)
                 return (fields, content.payload)

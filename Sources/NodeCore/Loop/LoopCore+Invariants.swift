@@ -48,13 +48,17 @@ extension LoopCore {
         return nil
     }
 
-    /// Each partition must know which services the sender leaves alone for a refused key.
+    /// Each partition must know which services the sender leaves alone for a refused key, and take no other
+    /// key for refused.
     private var brokenInRefusedKeys: String? {
-        let refused = sender.refusedKeys.filter { now.monotonic < $0.value }
-        guard !refused.isEmpty else { return nil }
+        let known = sender.refusedKeys
+        let refused = known.filter { now.monotonic < $0.value }
         for (id, partition) in partitions where partition.refusedKeys.count < Partition.refusedKeysMax {
             if refused.contains(where: { partition.refusedKeys[$0.key] != $0.value }) {
                 return "partition \(id.rawValue) does not know which services refuse a project's key"
+            }
+            if !sender.mayHaveForgotten, partition.refusedKeys.keys.contains(where: { known[$0] == nil }) {
+                return "partition \(id.rawValue) takes a key for refused that is not"
             }
         }
         return nil

@@ -56,8 +56,8 @@ extension LoopCore {
                 effects.append(.push(request))
             // The partition may be in the middle of an event.
             case .report(let partition, let report): enqueue(.partition(partition, .pushed(report)))
-            case .noted(let origin, let outcome):
-                observer?.hears(outcome, from: origin)
+            case .noted(let origin, let outcome, let isFormer):
+                observer?.hears(outcome, from: origin, isFormer: isFormer)
                 effects.append(.noted(.pushed(origin.kind, outcome)))
             // Another loop judges by what its own messages come to.
             case .keyRefused(let origin, let until):

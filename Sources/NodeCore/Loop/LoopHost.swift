@@ -33,7 +33,7 @@ open class LoopObserver {
     open func pushed(_ report: PushReport, of partition: Partition) {}
     /// The loop's sender sends a message, and hears from a push service.
     open func sends(_ job: PushJob) {}
-    open func hears(_ outcome: PushOutcome, from origin: PushOrigin) {}
+    open func hears(_ outcome: PushOutcome, from origin: PushOrigin, isFormer: Bool) {}
     /// The services of these projects have changed, as the loop's sender and then a partition's machine hear.
     open func reopens(_ projects: Set<ProjectNumber>) {}
     open func reopens(_ projects: Set<ProjectNumber>, at partition: Partition) {}

@@ -66,7 +66,8 @@ struct PushSender {
     enum Effect {
         case send(PushSend)
         case report(PartitionID, PushReport)
-        case noted(PushOrigin, PushOutcome)
+        /// `isFormer`: the answer is to a request that left under former settings.
+        case noted(PushOrigin, PushOutcome, isFormer: Bool)
         /// The origin is left alone until then because it refuses the project's key; `nil`: not any more.
         case keyRefused(PushOrigin, until: MonotonicTime?)
     }
@@ -151,7 +152,7 @@ struct PushSender {
     ) {
         guard let known = underWay.removeValue(forKey: number) else { return }
         forgetAnswered()
-        effects.append(.noted(known.origin, outcome))
+        effects.append(.noted(known.origin, outcome, isFormer: isOfFormer(known)))
         var state = origins[known.origin] ?? State()
         state.underWay -= 1
         let refused = state.keyRefusedUntil
@@ -194,6 +195,9 @@ struct PushSender {
     /// Clients choose the origins, among those that the operator allows. At this many the sender forgets what
     /// it knows of origins without messages.
     private static let originsMax = 4096
+
+    /// Whether the sender may have forgotten what it knew of an origin.
+    var mayHaveForgotten: Bool { origins.count > PushSender.originsMax / 2 }
 
     /// Open origins go first: clients choose some of the names, and could otherwise make the sender forget
     /// which services are closed. Of the closed ones those stay that are closed longest.

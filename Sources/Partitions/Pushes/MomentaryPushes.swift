@@ -176,7 +176,10 @@ struct MomentaryPushes {
         while mayBegin(of: slotsMax), let origin = popReady() {
             guard lines[origin]?.state == .ready else { continue }
             dropOver(origin, now)
-            guard let line = lines[origin] else { continue }
+            guard let line = lines[origin] else {
+                letIn(origin.project)
+                continue
+            }
             let room = slots.room(for: origin, of: slotsMax)
             guard case .free = room else {
                 if case .projectFull = room { slots.turnAway(origin) }
@@ -212,7 +215,10 @@ struct MomentaryPushes {
     }
 
     /// The attempt is not made: the device or its address is not there, or has the message.
-    mutating func leaveOut(_ next: Next) { release(next.number) }
+    mutating func leaveOut(_ next: Next) {
+        release(next.number)
+        letIn(next.origin.project)
+    }
 
     mutating func begin(_ next: Next, _ sending: PushTable.Sending, number: UInt64) {
         attempts[number] = Attempt(sending: sending, message: next.number)
@@ -227,12 +233,17 @@ struct MomentaryPushes {
         let origin = attempt.sending.origin
         slots.remove(origin)
         if lines[origin]?.state == .full { makeReady(origin) }
-        while let other = slots.next(of: origin.project) {
-            guard lines[other]?.state == .full else { continue }
-            makeReady(other)
-            break
-        }
+        letIn(origin.project)
         return attempt
+    }
+
+    /// A slot of the project is free: the service whose turn it is looks for an attempt. Where it has none,
+    /// the slot goes on to the next service.
+    private mutating func letIn(_ project: ProjectNumber) {
+        while let other = slots.next(of: project) {
+            guard lines[other]?.state == .full else { continue }
+            return makeReady(other)
+        }
     }
 
     /// The service was asked: what waits for the service may go on.
@@ -294,8 +305,10 @@ struct MomentaryPushes {
             case .ready:
                 if !readied.contains(origin) { return "nobody looks at a line of now or never" }
             case .full:
+                // A line of the project that is ready takes the slot, or passes the slot on.
                 let isAnswered = attempts.values.contains { $0.sending.origin.project == origin.project }
-                if !isAnswered { return "no answer brings a line of now or never further" }
+                let isNext = lines.contains { $0.key.project == origin.project && $0.value.state == .ready }
+                if !isAnswered, !isNext { return "no answer brings a line of now or never further" }
             case .held(let until):
                 if (nextWake ?? .max) > until { return "nothing wakes a line of now or never" }
             }

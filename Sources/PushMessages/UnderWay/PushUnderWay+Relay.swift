@@ -9,7 +9,9 @@ extension PushUnderWay {
         relayed token: String, revision: UInt64, now: MonotonicTime
     ) -> End? {
         guard mayLeave(now: now) else { return end(PushUnderWay.failed, revision: revision) }
-        leaves(with: token)
+        guard leaves(with: token) else {
+            return end(.unsent(PushUnderWay.refusedToken), revision: revision)
+        }
         return nil
     }
 

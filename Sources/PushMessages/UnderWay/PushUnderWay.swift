@@ -45,8 +45,25 @@ public struct PushUnderWay: Sendable {
         since = now
     }
 
-    /// The message leaves with this token.
-    public mutating func leaves(with token: String) { self.token = token }
+    /// The message leaves with this token. False where the service has refused the token with this message:
+    /// then the message must not leave.
+    public mutating func leaves(with token: String) -> Bool {
+        if isSecond, token == self.token, !keepsRefused { return false }
+        self.token = token
+        return true
+    }
+
+    /// A planted bug.
+    private var keepsRefused: Bool {
+        #if DEBUG
+            return planted.contains(.keepRefused)
+        #else
+            return false
+        #endif
+    }
+
+    /// Why a message does not leave for which there is no other token.
+    public static let refusedToken = "there is no other token than that which the service has refused"
 
     /// The outcome of a message for which there will be no answer.
     public func end(_ outcome: PushOutcome, revision: UInt64) -> End {

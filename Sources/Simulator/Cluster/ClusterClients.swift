@@ -21,6 +21,9 @@ struct ClusterClient {
     var stored: [Transport.Kind: Int] = [:]
     /// When the first of each kind was.
     var addressed: [Transport.Kind: MonotonicTime] = [:]
+    /// Of each kind the addresses that may be stored after a newer one: the device had told that before it
+    /// heard of them.
+    var doubtful: [Transport.Kind: Set<Int>] = [:]
     /// When something came last on a stream of the device.
     var heard = MonotonicTime.zero
     init(number: Int, project: ProjectNumber) {

@@ -53,8 +53,10 @@ final class SimulatedObserver: LoopObserver {
         world.violate(broken.guarantee, "\(loop.index), loop \(loop.number): \(broken.description)")
     }
 
-    override func hears(_ outcome: PushOutcome, from origin: PushOrigin) {
-        sender.hears(outcome, from: origin, now: loop.monotonic)
+    override func hears(_ outcome: PushOutcome, from origin: PushOrigin, isFormer: Bool) {
+        guard let broken = sender.hears(outcome, from: origin, isFormer: isFormer, now: loop.monotonic)
+        else { return }
+        world.violate(broken.guarantee, "\(loop.index), loop \(loop.number): \(broken.description)")
     }
 
     override func reopens(_ projects: Set<ProjectNumber>) { sender.reopens(projects) }

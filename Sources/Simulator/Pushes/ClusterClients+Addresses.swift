@@ -39,6 +39,7 @@ extension ClusterSimulation {
     func tellAddress(_ client: Int, _ kind: Transport.Kind) {
         clients[client].addresses += 1
         clients[client].told[kind] = clients[client].addresses
+        clients[client].doubtful[kind, default: []].insert(clients[client].addresses)
         tryAddress(client, .init(device: client, kind: kind, number: clients[client].addresses))
     }
 
@@ -56,6 +57,10 @@ extension ClusterSimulation {
             case .done?:
                 let former = self.clients[client].stored[address.kind] ?? 0
                 self.clients[client].stored[address.kind] = max(former, address.number)
+                // Where the device has told a newer one meanwhile, this one may have come after that.
+                if self.clients[client].told[address.kind] == address.number {
+                    self.clients[client].doubtful[address.kind]?.remove(address.number)
+                }
                 if self.clients[client].addressed[address.kind] == nil {
                     self.clients[client].addressed[address.kind] = self.now
                 }
@@ -89,14 +94,15 @@ extension ClusterSimulation {
 
     /// Since when the device has had no address, where that is long enough for the device to end (rule:
     /// unreachable-devices-end). Of each kind, the newest address that is surely stored is gone, or one that
-    /// was told since. A stream on which something came begins the time again.
+    /// may have been stored since. A stream on which something came begins the time again.
     func unreachable(_ client: Int) -> MonotonicTime? {
         noteClocks()
         let known = clients[client]
         var last: MonotonicTime?
         for kind in pushKind(client).kinds {
             let first = known.stored[kind] ?? 0
-            if let gone = pushServices.gone(kind, first...max(first, known.told[kind] ?? 0), of: client) {
+            let numbers = known.doubtful[kind, default: []].union(first...max(first, known.told[kind] ?? 0))
+            if let gone = pushServices.gone(kind, numbers, of: client) {
                 last = max(last ?? gone, gone)
             } else if known.stored[kind] != nil {
                 return nil

@@ -89,6 +89,12 @@ final class PushChecks {
         askedFor = askedFor.filter {
             $0.key.told.machine != id || !projects.contains(world.clients[$0.key.told.address.device].project)
         }
+        // A token that Apple's one environment does not know may go there again, where the project has no
+        // service of the other one any more.
+        guard world.options.mistoldPerMille > 0 else { return }
+        knownGone = knownGone.filter {
+            $0.machine != id || $0.address.kind != .apns || !projects.contains($0.origin.project)
+        }
     }
 
     /// What a device has acknowledged must not be pushed (G2).
@@ -167,6 +173,8 @@ extension PushOutcome {
 struct SenderChecks {
     private struct Origin {
         var underWay = 0
+        /// How many of these left before the project's services changed last.
+        var former = 0
         /// Answers in a row that the service is not well.
         var failures = 0
         /// Whether there were answers between that may count as failures or not.
@@ -186,6 +194,7 @@ struct SenderChecks {
         for name in origins.keys where projects.contains(name.project) {
             var fresh = Origin()
             fresh.underWay = origins[name]?.underWay ?? 0
+            fresh.former = fresh.underWay
             origins[name] = fresh
         }
     }
@@ -216,17 +225,33 @@ struct SenderChecks {
             ? broken("places", "while \(origin.underWay) messages are on their way") : nil
     }
 
-    mutating func hears(_ outcome: PushOutcome, from name: PushOrigin, now: MonotonicTime) {
-        guard var origin = origins[name] else { return }
+    /// The sender hears of a message. Answers to messages that left before a change of the project's services
+    /// say nothing of the service. Returns what breaks a promise.
+    mutating func hears(
+        _ outcome: PushOutcome, from name: PushOrigin, isFormer: Bool, now: MonotonicTime
+    ) -> Violation? {
+        guard var origin = origins[name] else { return nil }
         defer { origins[name] = origin }
         origin.underWay -= 1
+        if isFormer {
+            origin.former -= 1
+            guard origin.former < 0 else { return nil }
+            return Violation(
+                guarantee: "former", description: "an answer to a new request counts for nothing")
+        }
+        judge(outcome, &origin, now: now)
+        if origin.former <= origin.underWay { return nil }
+        return Violation(guarantee: "former", description: "an answer to a former request counts")
+    }
+
+    private func judge(_ outcome: PushOutcome, _ origin: inout Origin, now: MonotonicTime) {
         let asked = outcome.asksFor(atMost: bounds.pauseMax) ?? .zero
         switch outcome {
         case .accepted, .gone, .goneHere, .formerEnd:
             if let until = origin.spentUntil, now < until { return }
-            let underWay = origin.underWay
+            let (underWay, former) = (origin.underWay, origin.former)
             origin = Origin()
-            origin.underWay = underWay
+            (origin.underWay, origin.former) = (underWay, former)
         case .transient:
             origin.failures += 1
             guard origin.failures >= bounds.failuresMax else { return }

@@ -257,6 +257,8 @@ final class SimulatedApple {
             toldOdd[Sender(process: process, team: request.team)] = world.now
             return .init(status: 429, body: "{\"reason\":\"TooManyProviderTokenUpdates\"}")
         default:
+            let device = PushAddress(request.message.job.transport)?.device ?? 0
+            world.history.noteOldNews(of: world.number(ofBody: request.message.job.event), to: device)
             return .init(status: 410, body: "{\"reason\":\"Unregistered\",\"timestamp\":-1000000000}")
         }
     }

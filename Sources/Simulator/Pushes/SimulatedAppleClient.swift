@@ -137,8 +137,12 @@ final class SimulatedAppleClient {
             judge(.notMade(process.hindrance ?? "no token"), of: message)
             return machine.notPrepared(ticket, now: now)
         }
+        guard message.underWay.leaves(with: text) else {
+            messages[ticket] = nil
+            judge(.notMade(PushUnderWay.refusedToken), of: message)
+            return machine.notPrepared(ticket, now: now)
+        }
         check(connection)
-        message.underWay.leaves(with: text)
         messages[ticket] = message
         pushes.checks.leaves(message.request, with: text)
         connection.known.streams.insert(ticket)

@@ -56,7 +56,9 @@ final class SimulatedPushServices {
     }
     func isGone(_ address: PushAddress) -> Bool { gone[address] != nil }
     /// When a service said first of one of these addresses that it is gone; `nil` where none has.
-    func gone(_ kind: Transport.Kind, _ numbers: ClosedRange<Int>, of device: Int) -> MonotonicTime? {
+    func gone(
+        _ kind: Transport.Kind, _ numbers: some Swift.Sequence<Int>, of device: Int
+    ) -> MonotonicTime? {
         numbers.compactMap { gone[PushAddress(device: device, kind: kind, number: $0)] }.min()
     }
 
