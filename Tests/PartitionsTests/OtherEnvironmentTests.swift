@@ -14,9 +14,10 @@ struct OtherEnvironmentTests {
     /// A device in production, of a project that has keys for `environments`.
     private func device(
         _ harness: PartitionHarness, isAllowed: Bool = true, environments: [Bool] = [false, true],
-        keeps: Bool = false
+        keeps: Bool = false, hasWeb: Bool = false
     ) throws -> Registration {
         var services = PushServices()
+        services.web = hasWeb
         services.triesOtherEnvironment = isAllowed
         services.apps = Set(environments.map { APNsAddress.app(isSandbox: $0, bundleID: "a") })
         harness.pushServices = [PartitionHarness.project: services]
@@ -67,6 +68,22 @@ struct OtherEnvironmentTests {
         try harness.succeed(1)
         harness.settle()
         #expect(taken(harness) == ["b in sandbox"])
+    }
+
+    @Test("goes on in the other one when a service of another kind has ended the device's address there")
+    func otherKindEnds() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness, hasWeb: true)
+        harness.publish("a", to: "news")
+        try answer(harness, .goneHere)
+        try answer(harness, .transient(retryAfterSeconds: nil))
+        let web = Transport(kind: .web, address: Array("endpoint and keys".utf8))
+        _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+        harness.pass(seconds: 11)
+        try answer(harness, .gone)
+        harness.settle()
+        harness.pass(seconds: 11)
+        #expect(taken(harness) == ["a in production", "a in sandbox", "a in nowhere", "a in sandbox"])
     }
 
     @Test("ends where the other one does not know it either, and is tried no third time")

@@ -32,8 +32,10 @@ extension Partition {
         {
             return true
         }
-        let tried = pushes.elsewhere.remove(index)
-        guard outcome == .goneHere, tried != sending.generation,
+        // The word of a service of another kind says nothing of the token.
+        let isTried = sending.origin.kind == .apns && pushes.elsewhere[index] == sending.generation
+        if isTried { pushes.elsewhere.remove(index) }
+        guard outcome == .goneHere, !isTried,
             let stored = pushAddress(index), stored.generation == sending.generation,
             stored.transport.kind == sending.origin.kind, !wasAccepted(index, stored),
             otherEnvironment(of: stored.transport, index) != nil
