@@ -46,8 +46,8 @@ extension AppendOutcome {
 }
 
 /// Runs `body` on a thread of its own; `wait` returns its value or throws its error.
+// Safe: `result` is touched only while `condition` is held.
 final class Running<Value: Sendable>: @unchecked Sendable {
-    // Safe: `result` is touched only while `condition` is held.
     private let condition = NSCondition()
     private var result: Result<Value, any Error>?
 

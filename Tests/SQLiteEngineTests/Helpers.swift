@@ -24,8 +24,8 @@ extension AppendOutcome {
 }
 
 /// Waits for values that another thread hands over.
+// Safe: `values` is touched only while `condition` is held.
 final class Gathered<Value: Sendable>: @unchecked Sendable {
-    // Safe: `values` is touched only while `condition` is held.
     private let condition = NSCondition()
     private var values: [Value] = []
 

@@ -257,7 +257,8 @@ struct MomentaryPushes {
     mutating func giveBack(_ attempt: Attempt, until time: MonotonicTime) {
         let origin = attempt.sending.origin
         guard let message = messages[attempt.message]?.message else { return }
-        var until = min(time, message.until)
+        // Lines wake in steps, so that a wake looks at all of them a few times a second at most.
+        var until = PushTable.endOfTick(at: min(time, message.until))
         if case .held(let former)? = lines[origin]?.state { until = max(until, former) }
         lines[origin, default: Line()].state = .held(until: until)
         lines[origin]?.returned.append((attempt.message, attempt.sending.index))
@@ -266,16 +267,14 @@ struct MomentaryPushes {
 
     /// Brings the lines back whose time has come.
     mutating func wake(_ now: MonotonicTime) {
-        guard let due = nextWake, due <= now else { return }
+        guard let earliest = nextWake, earliest <= now else { return }
         nextWake = nil
-        for (origin, line) in lines.sorted(by: { $0.key < $1.key }) {
+        var due: [PushOrigin] = []
+        for (origin, line) in lines {
             guard case .held(let until) = line.state else { continue }
-            if until <= now {
-                makeReady(origin)
-            } else {
-                nextWake = min(nextWake ?? until, until)
-            }
+            if until <= now { due.append(origin) } else { nextWake = min(nextWake ?? until, until) }
         }
+        for origin in due.sorted() { makeReady(origin) }
     }
 
     /// The first law that does not hold; `nil` where all do.

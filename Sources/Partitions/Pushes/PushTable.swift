@@ -42,6 +42,9 @@ struct PushTable {
     /// The devices that wait come in steps of this length.
     static let tick: TimeSpan = .milliseconds(250)
     private static func tick(at time: MonotonicTime) -> UInt64 { time.nanoseconds / tick.nanoseconds }
+    static func endOfTick(at time: MonotonicTime) -> MonotonicTime {
+        MonotonicTime(nanoseconds: (tick(at: time) + 1) * tick.nanoseconds)
+    }
 
     var devices: [UInt32: Device] = [:]
     /// Devices in the order in which they came; some may not be `queued` any more.

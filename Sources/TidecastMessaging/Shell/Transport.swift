@@ -113,8 +113,8 @@ final class SessionTransport: NSObject, Transport {
 }
 
 /// A stream, with the requests that it takes one after the other.
+// Safe, because `lock` guards both variables.
 private final class SessionStream: TransportStream, @unchecked Sendable {
-    // Safe, because `lock` guards both variables.
     private let lock = NSLock()
     private var task: URLSessionDataTask?
     private var isCancelled = false
