@@ -311,7 +311,9 @@ extension Partition {
                 .endTransport(index: sending.index, sending.origin.kind, generation: known.generation))
         }
         #if DEBUG
-            pushes.plantedMarks.append((sending.index, now.wall))
+            if options.planted.contains(.endReachable) {
+                pushes.plantedMarks.append((sending.index, now.wall))
+            }
         #endif
         propose(
             .setTransport(
