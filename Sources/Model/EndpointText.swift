@@ -16,7 +16,7 @@ enum EndpointText {
         var out = [UInt8(slash + 1)] + endpoint[...slash]
         var (plain, at) = (slash + 1, slash + 1)
         while at < endpoint.count {
-            let end = endpoint[at...].firstIndex { Base64URL.value($0) == 0xFF } ?? endpoint.count
+            let end: Int = endpoint[at...].firstIndex { Base64URL.value($0) == 0xFF } ?? endpoint.count
             // Four characters stand for three bytes, whatever they are; the one to three behind them may not.
             let whole = at + (end - at) / 4 * 4
             if whole - at >= runMin, let decoded = Base64URL.decode(endpoint[at..<whole]) {

@@ -120,7 +120,8 @@ private typealias Refusal = ReplayGuard.Refusal
     @Test("does not break the window at the last of all numbers")
     func lastNumber() {
         var window = ReplayGuard.Window()
-        let ends = [UInt64.max, .max, 1, .max - 1].map { window.accept($0) }
+        let numbers: [UInt64] = [.max, .max, 1, .max - 1]
+        let ends = numbers.map { window.accept($0) }
         #expect(ends == [true, false, false, true])
     }
 

@@ -289,7 +289,8 @@ struct EndsTests {
             var reader = ByteReader([flags, 5, 0, 0])
             #expect(throws: DecodeError.self) { _ = try reader.decision() }
         }
-        var reader = ByteReader([16 | 128 | 2, 5])
+        let several: UInt8 = 16 | 128 | 2
+        var reader = ByteReader([several, 5])
         #expect(throws: Never.self) { _ = try reader.decision() }
     }
 

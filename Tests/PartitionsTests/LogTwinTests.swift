@@ -14,7 +14,7 @@ struct LogTwinTests {
         var now: Int64 = 1_800_000_000_000
         var record: UInt64 = 1
         var message: UInt64 = 0
-        let devices: Int
+        var devices: Int
         /// Devices read little for a while, so that much waits for them.
         var isAway = false
         /// All devices count as listening: they may have more waiting messages than devices that are away.
@@ -23,7 +23,7 @@ struct LogTwinTests {
         var next: UInt32 = 0
 
         /// Devices have addresses at push services, and messages end there at other times than on streams.
-        let hasAddresses: Bool
+        var hasAddresses: Bool
 
         init(seed: UInt64, devices: Int, hasAddresses: Bool = false) {
             dice = Dice(seed)

@@ -62,11 +62,11 @@ import Testing
         "at a failpoint loses nothing that it acknowledged",
         arguments: ["append.before:1", "append.before:40", "append.committed:1", "append.committed:40"])
     func atFailpoint(failpoint: String) async throws {
-        let path = folder.path
+        try ChildArguments.write([folder.path, failpoint], "atFailpoint")
         await #expect(processExitsWith: .signal(SIGKILL)) {
-            [path = path as String, failpoint = failpoint as String] in
-            setenv("TIDECAST_FAILPOINT", failpoint, 1)
-            try CrashTests.appendForever(path)
+            let arguments = try ChildArguments.read("atFailpoint")
+            setenv("TIDECAST_FAILPOINT", arguments[1], 1)
+            try CrashTests.appendForever(arguments[0])
         }
         try checkAcknowledged(least: failpoint.hasSuffix(":40") ? 39 : 0)
     }
@@ -74,9 +74,11 @@ import Testing
     @Test(
         "at any moment loses nothing that it acknowledged", arguments: [0, 3_000, 20_000, 90_000] as [UInt32])
     func atAnyMoment(microseconds: UInt32) async throws {
-        let path = folder.path
+        try ChildArguments.write([folder.path, "\(microseconds)"], "atAnyMoment")
         await #expect(processExitsWith: .signal(SIGKILL)) {
-            [path = path as String, microseconds = microseconds as UInt32] in
+            let arguments = try ChildArguments.read("atAnyMoment")
+            let path = arguments[0]
+            let microseconds = try #require(UInt32(arguments[1]))
             Thread.detachNewThread {
                 while CrashTests.bytes(of: path + "/acks") < 100 { usleep(500) }
                 usleep(microseconds)
@@ -97,10 +99,11 @@ import Testing
             let session = try openSession(engine)
             try engine.writeSnapshot(session: session, partition: p(0), covering: .zero, bytes: [1])
         }
+        try ChildArguments.write([path, failpoint], "cutSnapshot")
         await #expect(processExitsWith: .signal(SIGKILL)) {
-            [path = path as String, failpoint = failpoint as String] in
-            setenv("TIDECAST_FAILPOINT", failpoint, 1)
-            let engine = try SQLiteEngine(folder: path)
+            let arguments = try ChildArguments.read("cutSnapshot")
+            setenv("TIDECAST_FAILPOINT", arguments[1], 1)
+            let engine = try SQLiteEngine(folder: arguments[0])
             let session = try openSession(engine)
             try engine.writeSnapshot(
                 session: session, partition: p(0), covering: Sequence(2),

@@ -196,8 +196,9 @@ import Testing
     /// A write fails for another reason than a full disk: files may not grow past a limit.
     @Test("stops the engine for good with any error but a full disk's")
     func otherError() async throws {
-        let path = folder.path
-        await #expect(processExitsWith: .exitCode(7)) { [path = path as String] in
+        try ChildArguments.write([folder.path], "otherError")
+        await #expect(processExitsWith: .exitCode(7)) {
+            let path = try ChildArguments.read("otherError")[0]
             let engine = try SQLiteEngine(folder: path)
             let session = try openSession(engine)
             signal(SIGXFSZ, SIG_IGN)
@@ -216,7 +217,7 @@ import Testing
                 exit(7)
             }
         }
-        let engine = try SQLiteEngine(folder: path)
+        let engine = try SQLiteEngine(folder: folder.path)
         #expect(try engine.lastSequence(p(0)) == Sequence(1))
     }
 

@@ -40,8 +40,9 @@ final class OtherProgram {
     /// own, which shares no descriptors.
     @Test("closes nobody's descriptor where the folder is open elsewhere")
     func openElsewhere() async throws {
-        let path = folder.path
-        await #expect(processExitsWith: .success) { [path = path as String] in
+        try ChildArguments.write([folder.path], "openElsewhere")
+        await #expect(processExitsWith: .success) {
+            let path = try ChildArguments.read("openElsewhere")[0]
             let engine = try SQLiteEngine(folder: path)
             Thread.detachNewThread { while true { _ = try? SQLiteEngine(folder: path) } }
             for _ in 0..<20_000 {

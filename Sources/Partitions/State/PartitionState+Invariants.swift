@@ -5,8 +5,9 @@ import Model
 extension PartitionState {
     /// The first law that does not hold; `nil` where all do. Visits everything.
     var brokenInvariant: String? {
-        brokenInGenerations ?? log.brokenInvariant ?? devices.brokenInvariant ?? brokenInDevices
-            ?? brokenInTransports ?? brokenInOutboxes ?? brokenInMarks ?? brokenInFanouts ?? brokenInTopics
+        if let law = brokenInGenerations ?? log.brokenInvariant ?? devices.brokenInvariant { return law }
+        if let law = brokenInDevices ?? brokenInTransports ?? brokenInOutboxes { return law }
+        return brokenInMarks ?? brokenInFanouts ?? brokenInTopics
     }
 
     private var brokenInGenerations: String? {
