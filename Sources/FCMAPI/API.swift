@@ -62,6 +62,18 @@ public struct ListenRequest: Sendable {
     public var registration: Registration
     public var credential: DeviceMAC
     public var resume: EventID?
+    /// Whether the client is an `EventSource` of a browser, for which each answer but 200 is the last one
+    /// (WHATWG HTML §9.2.3).
+    public var isEventSource = false
+
+    public init(
+        registration: Registration, credential: DeviceMAC, resume: EventID?, isEventSource: Bool = false
+    ) {
+        self.registration = registration
+        self.credential = credential
+        self.resume = resume
+        self.isEventSource = isEventSource
+    }
 }
 
 public enum NodeRequest: Sendable {
@@ -240,14 +252,15 @@ public final class API {
                 router.target = target
                 do throws(APIError) { return try router.route() } catch let second { error = second }
             }
-            if error.status == .unauthenticated, let refusal = router.operatorRefusal { error = refusal }
-            refused = router.refused(error)
-            if isIID { return .respond(error.iidResponse()) }
-            var response = error.response(retryAfter: error.quota != nil)
-            if router.target.isForPages {
-                response.fields.append(API.anyOrigin)
+            if error.status == .unauthenticated {
+                if let refusal = router.operatorRefusal {
+                    error = refusal
+                } else if error.fcmCode == nil {
+                    error.credentialReason = CredentialReason(request)
+                }
             }
-            return .respond(response)
+            refused = router.refused(error)
+            return .respond(router.answer(error))
         }
     }
 
@@ -281,23 +294,41 @@ public final class API {
     /// answer.
     static let anyOrigin = (name: "access-control-allow-origin", value: "*")
 
-    /// The answer to `OPTIONS`: a page of any origin may listen and register with the keys that it has.
+    /// Bytes of the fields that a page's request may name.
+    private static let askedFieldsMax = 1024
+
+    /// The answer to `OPTIONS`: a page of any origin may listen and register with the keys that it has. The
+    /// page may set any field, since the server trusts no field for its origin: libraries for event streams
+    /// set `Cache-Control` and `X-Requested-With`.
     private static func preflight(_ request: HTTPRequest) -> HTTPResponse {
         let isPost = Target(request.target).matches(0, "push")
+        let usual =
+            isPost
+            ? "authorization, content-encoding, content-type, topic, ttl, urgency"
+            : "accept, authorization, cache-control, content-type, last-event-id, x-firebase-client,"
+                + " x-goog-api-key, x-goog-firebase-installations-auth, x-requested-with"
+        var headers = usual
+        if let asked = request.fields["access-control-request-headers"], !asked.isEmpty,
+            asked.count <= askedFieldsMax, asked.allSatisfy(isOfFieldList)
+        {
+            headers = String(decoding: asked, as: UTF8.self)
+        }
         return HTTPResponse(
             status: 204,
             fields: [
                 ("access-control-allow-origin", "*"),
                 ("access-control-allow-methods", "GET, POST, DELETE, PATCH, OPTIONS"),
-                (
-                    "access-control-allow-headers",
-                    isPost
-                        ? "authorization, content-encoding, content-type, topic, ttl, urgency"
-                        : "accept, authorization, content-type, last-event-id, x-firebase-client,"
-                            + " x-goog-api-key, x-goog-firebase-installations-auth"
-                ),
+                ("access-control-allow-headers", headers),
                 ("access-control-max-age", "86400"),
             ])
+    }
+
+    /// Letters, digits and the other characters of field names (RFC 9110 §5.6.2), commas and blanks.
+    private static func isOfFieldList(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: "!#$%&'*+-.^_`|~, ".utf8.contains(byte)
+        }
     }
 
     /// Fields of a stream's answer.

@@ -55,7 +55,12 @@ extension RequestFrontend: LoopHost {
         // The stream was open already, and the next owner refuses it.
         if responder.hasBegun { return endForReconnect(stream) }
         responders[stream] = nil
-        responder.respond(api.refuseStream(refusal))
+        responder.respond(answer(refusal, to: responder))
+    }
+
+    private func answer(_ refusal: Refusal, to responder: Responder) -> HTTPResponse {
+        api.refuseStream(
+            refusal, isEventSource: StreamOwner(number: responder.userNote).isEventSource)
     }
 
     func endReplaced(_ stream: UInt64) {
@@ -83,7 +88,7 @@ extension RequestFrontend: LoopHost {
             _ = responder.write(SharedBytes(last))
             responder.endStream()
         } else {
-            responder.respond(api.refuseStream(refusal))
+            responder.respond(answer(refusal, to: responder))
         }
     }
 }

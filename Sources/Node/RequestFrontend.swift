@@ -269,7 +269,7 @@ final class RequestFrontend {
         let stream = loop.attach(
             listen.registration, by: .device(listen.credential), resume: listen.resume)
         responder.userTag = stream
-        responder.userNote = StreamOwner(listen.registration).number
+        responder.userNote = StreamOwner(listen).number
         responders[stream] = responder
     }
 

@@ -1,3 +1,4 @@
+import FCMAPI
 import Model
 
 // What a ticket of the core and the note of a responder stand for. Both have room for one number.
@@ -26,16 +27,22 @@ struct TicketID {
 struct StreamOwner {
     let project: ProjectNumber
     let key: UInt8
+    /// Whether the client is an `EventSource` of a browser.
+    let isEventSource: Bool
 
-    init(_ device: Registration) {
-        project = device.project
-        key = device.key
+    init(_ listen: ListenRequest) {
+        project = listen.registration.project
+        key = listen.registration.key
+        isEventSource = listen.isEventSource
     }
 
     init(number: UInt64) {
         project = ProjectNumber(UInt32(truncatingIfNeeded: number >> 8))
         key = UInt8(truncatingIfNeeded: number)
+        isEventSource = number >> 40 & 1 == 1
     }
 
-    var number: UInt64 { UInt64(project.rawValue) << 8 | UInt64(key) }
+    var number: UInt64 {
+        UInt64(isEventSource ? 1 : 0) << 40 | UInt64(project.rawValue) << 8 | UInt64(key)
+    }
 }

@@ -92,7 +92,7 @@ struct AssertionTests {
         arguments: [
             ("iss", "\"someone@else\""), ("iss", "7"), ("aud", "\"https://oauth2.example/token\""),
             ("aud", "[\"https://oauth2.googleapis.com/token\"]"), ("exp", "1799999699"),
-            ("exp", "1800003601"),
+            ("exp", "1800003901"),
             ("iat", "1800000301"), ("iat", "1799990000"), ("exp", "null"), ("iat", "\"1800000000\""),
             ("iat", "-9223372036854775808"), ("exp", "9223372036854775807"), ("exp", "18446744073709551615"),
             ("exp", "1e300"), ("exp", "1800000000"),
@@ -250,5 +250,41 @@ struct AssertionTests {
         #expect(key.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
         #expect(file.publicKey.hasPrefix("-----BEGIN PUBLIC KEY-----\n"))
         #expect(!file.json.contains(file.publicKey))
+    }
+
+    @Test("is taken as Google's libraries of the last ten years sign it")
+    func libraries() throws {
+        let now = AssertionTests.seconds
+        var claims = good()
+        // PHP back-dates `iat` by its leeway.
+        for (issued, expires) in [(now - 60, now + 3600), (now - 300, now + 3600), (now, now + 3900)] {
+            (claims["iat"], claims["exp"]) = (issued, expires)
+            #expect(try exchange(claims).status == 200, "\(issued - now) \(expires - now)")
+        }
+        for (issued, expires) in [
+            (now, now + 3901), (now - 10, now - 301), (now + 301, now + 3600), (now, now),
+        ] {
+            (claims["iat"], claims["exp"]) = (issued, expires)
+            #expect(try exchange(claims).status == 400, "\(issued - now) \(expires - now)")
+        }
+        claims = good()
+        for audience in TokenExchange.googleURIs {
+            claims["aud"] = audience
+            #expect(try exchange(claims).status == 200, "\(audience)")
+        }
+    }
+
+    @Test("is taken at each of Google's token paths")
+    func paths() throws {
+        for path in ["/token", "/oauth2/v4/token", "/oauth2/v3/token", "/o/oauth2/token"] {
+            let response = try #require(try harness(path))
+            #expect(
+                response.status == 400
+                    && object(response.body)["error"] as? String == "unsupported_grant_type")
+        }
+    }
+
+    private func harness(_ path: String) throws -> HTTPResponse? {
+        try AssertionTests.harness().route(.post, path, "grant_type=x&assertion=y", bearer: nil).response
     }
 }

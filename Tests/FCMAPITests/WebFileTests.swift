@@ -77,11 +77,10 @@ struct WebFileTests {
         #expect(text.firstMatch(of: /\s(style|on\w+)=|<style|<script>|https?:/) == nil)
     }
 
-    @Test("a server in earnest has no page, and says so")
+    @Test("a server in earnest has no page")
     func noPage() throws {
         let refused = try answer(harness, "/")
-        #expect(error(refused).http == 404)
-        #expect(String(decoding: refused.body, as: UTF8.self).contains("development server (--dev)"))
+        #expect(refused.status == 404 && refused.body == APIError.unknownPage.body)
         for file in ["/client/demo.js", "/client/demo.css"] {
             #expect(try answer(harness, file).status == 404)
         }

@@ -1,3 +1,4 @@
+import FCMAPI
 import Model
 import Testing
 
@@ -19,8 +20,14 @@ import Testing
             let device = Registration(
                 project: ProjectNumber(project), partition: PartitionID(3), index: DeviceIndex(9), nonce: 77,
                 key: key)
-            let read = StreamOwner(number: StreamOwner(device).number)
-            #expect(read.project == ProjectNumber(project) && read.key == key)
+            for isEventSource in [false, true] {
+                let listen = ListenRequest(
+                    registration: device, credential: DeviceMAC(high: 1, low: 2), resume: nil,
+                    isEventSource: isEventSource)
+                let read = StreamOwner(number: StreamOwner(listen).number)
+                #expect(read.project == ProjectNumber(project) && read.key == key)
+                #expect(read.isEventSource == isEventSource)
+            }
         }
     }
 }

@@ -337,10 +337,10 @@ def row_47(_):
 
 
 def row_48(s):
-    """The old batch request does not exist, as at FCM: a clean 404."""
+    """The old batch request does not exist, as at FCM: a 404 that no SDK takes for the end of a device."""
     headers = {"content-type": "multipart/mixed; boundary=__END_OF_PART__"}
-    error(s.call("POST", "/batch", b"--__END_OF_PART__--\r\n", headers=headers), 404, "NOT_FOUND")
-    error(s.call("POST", "/v1", b"--__END_OF_PART__--\r\n", headers=headers), 404, "NOT_FOUND")
+    for path in ("/batch", "/v1", "/fcm/send", "/prefix" + SEND):
+        not_found(s.call("POST", path, b"--__END_OF_PART__--\r\n", headers=headers), path)
 
 
 def row_49(s):
@@ -380,19 +380,21 @@ def row_49(s):
 
 
 def row_50(s):
-    """Unknown paths and methods: 404 in JSON, never an HTML page."""
+    """Unknown paths and methods: a page, as at FCM. SDKs take NOT_FOUND in JSON for the end of a device."""
     for method, path in (("GET", "/"), ("GET", SEND), ("POST", "/v2/x"), ("PUT", SEND),
                          ("DELETE", "/iid/v1:batchAdd"),
                          ("GET", "/v1/projects/shop"), ("POST", "/v1/projects/shop/messages:sendAll"),
                          ("GET", "/a" * 400),
                          ("PUT", "/v1/projects/shop/registrations/x"), ("GET", "/%00"),
                          ("POST", "/index.html")):
-        answer = s.call(method, path)
-        expect(answer.status == 404 and isinstance(answer.json, dict) and "html" not in answer.text.lower(),
-               method, path,
-               answer.status, answer.text[:200])
-        if not path.startswith("/iid"):
-            error(answer, 404, "NOT_FOUND")
+        not_found(s.call(method, path), method, path)
+
+
+def not_found(answer, *what):
+    kind = answer.headers["content-type"]
+    expect(answer.status == 404 and kind.startswith("text/html"), *what, answer.headers)
+    expect("NOT_FOUND" not in answer.text and answer.json is None, *what, answer.text)
+
 
 
 ROWS = {number: function for name, function in list(globals().items()) if name.startswith("row_")

@@ -32,6 +32,9 @@ struct AccessToken: Hashable {
         return AccessToken.prefix + Base64URL.encode(body)
     }
 
+    /// Whether the bearer has the form of an access token of a Tidecast server.
+    static func isMarked(_ token: ArraySlice<UInt8>) -> Bool { token.starts(with: prefix) }
+
     /// `nil` where the token was not signed with this key.
     init?(_ token: ArraySlice<UInt8>, signedWith signingKey: [UInt8]) {
         guard token.starts(with: AccessToken.prefix),

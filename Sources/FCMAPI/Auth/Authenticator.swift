@@ -86,7 +86,7 @@ final class Authenticator {
         return principal
     }
 
-    /// The token of `Bearer TOKEN`. The scheme may be in any case (RFC 9110 §11.1).
+    /// The token of `Bearer TOKEN`. The scheme may be in any case, with blanks behind it (RFC 9110 §11.4).
     static func bearer(_ field: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
         let scheme: StaticString = "bearer "
         let count = scheme.utf8CodeUnitCount
@@ -94,7 +94,7 @@ final class Authenticator {
         for index in 0..<count where field[field.startIndex + index] | 0x20 != scheme.utf8Start[index] {
             return nil
         }
-        return field.dropFirst(count)
+        return field.dropFirst(count).drop { $0 == 0x20 }
     }
 
     private func verify(

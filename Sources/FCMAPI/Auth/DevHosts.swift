@@ -6,7 +6,7 @@ import HTTPMessages
 public struct DevHosts: Sendable {
     /// Google's host names. SDKs ask for them, and a test makes them resolve to this server for the SDK's
     /// process.
-    static let google: Set<String> = [
+    public static let google: Set<String> = [
         "fcm.googleapis.com", "iid.googleapis.com", "oauth2.googleapis.com", "www.googleapis.com",
         "accounts.google.com", "fcmregistrations.googleapis.com", "firebaseinstallations.googleapis.com",
         "fcmtoken.googleapis.com", "device-provisioning.googleapis.com",

@@ -15,12 +15,15 @@ struct TokenExchange {
         var description: String
     }
 
-    /// The audiences that Google's libraries sign, whatever `token_uri` says. Clients that were never updated
-    /// use the last two.
-    private static let googleAudiences: Set<String> = [
+    /// The token URIs that Google's libraries have had since 2014. They sign these audiences, and most ask
+    /// these paths, whatever `token_uri` says (`docs/admin-sdks.md` has which library asks which).
+    static let googleURIs: Set<String> = [
         "https://oauth2.googleapis.com/token", "https://www.googleapis.com/oauth2/v4/token",
-        "https://accounts.google.com/o/oauth2/token",
+        "https://www.googleapis.com/oauth2/v3/token", "https://accounts.google.com/o/oauth2/token",
     ]
+    /// Seconds for which an assertion may be valid, but for the leeway: Google's library for PHP back-dates
+    /// `iat` by a minute, and sets `exp` to an hour from now.
+    private static let lifetimeMax: Int64 = 3600
 
     /// The longest assertion, in bytes; Google's libraries make about 800.
     static let assertionBytesMax = 16_384
@@ -112,7 +115,7 @@ struct TokenExchange {
             throw grant("The issuer is not the key's account.")
         }
         guard let audience = claims["aud"]?.text,
-            tokenURIs.contains(audience) || TokenExchange.googleAudiences.contains(audience)
+            tokenURIs.contains(audience) || TokenExchange.googleURIs.contains(audience)
         else {
             throw grant("Invalid JWT: the audience is not this server's token URI.")
         }
@@ -124,7 +127,7 @@ struct TokenExchange {
                 "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.")
         }
         let (lifetime, isBeyond) = expires.subtractingReportingOverflow(issued)
-        guard !isBeyond, lifetime <= 3600, lifetime > 0 else {
+        guard !isBeyond, lifetime <= TokenExchange.lifetimeMax + TokenExchange.skew, lifetime > 0 else {
             throw grant("Invalid JWT: it lives for more than an hour.")
         }
         guard !scopes(claims["scope"]).isDisjoint(with: TokenExchange.scopes) else {

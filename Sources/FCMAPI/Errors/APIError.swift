@@ -41,6 +41,8 @@ public struct APIError: Error, Sendable {
     var fcmCode: String?
     var violations: [(field: String, description: String)] = []
     var quota: (refusal: QuotaRefusal, project: String)?
+    /// Why the credential does not count, in Google's words (`google.rpc.ErrorInfo`).
+    var credentialReason: CredentialReason?
     /// The fault of a body of which nothing could be read.
     var bodyFault: BodyFault?
     /// No path of the API matches the request's.
@@ -114,8 +116,11 @@ public struct APIError: Error, Sendable {
     static let unauthenticated = APIError(
         status: .unauthenticated,
         message: "Request had invalid authentication credentials. Expected OAuth 2 access token.")
+    /// The same for a caller that may know the project of another, or a project that does not exist: FCM's
+    /// 403 tells nobody which.
     static let permissionDenied = APIError(
-        status: .permissionDenied, message: "The caller does not have permission for this project.")
+        status: .permissionDenied,
+        message: "The caller does not have permission for this project, or the project does not exist.")
     static let projectUnknown = APIError(status: .notFound, message: "The project does not exist.")
 
     /// An error for a refusal of the core. `field`: the field in which the request named the device.
@@ -245,7 +250,7 @@ extension APIError {
         out.number(code)
         out.field("message", message)
         out.field("status", status.rawValue)
-        if fcmCode != nil || !violations.isEmpty || quota != nil {
+        if fcmCode != nil || !violations.isEmpty || quota != nil || credentialReason != nil {
             out.key("details")
             out.beginArray()
             writeDetails(&out)
@@ -288,6 +293,7 @@ extension APIError {
             out.endObject()
         }
         if let quota { writeQuota(quota.refusal, quota.project, out: &out) }
+        if let credentialReason { credentialReason.write(&out) }
     }
 
     private func writeQuota(_ refusal: QuotaRefusal, _ project: String, out: inout JSONWriter) {

@@ -285,11 +285,4 @@ extension API {
     private static func text(_ token: PageToken?) -> String {
         token.map { "\($0.partition.rawValue).\($0.cursor)" } ?? ""
     }
-
-    /// The answer to a stream that is refused before it begins.
-    public func refuseStream(_ refusal: Refusal) -> HTTPResponse {
-        var response = APIError(refusal, project: "", field: "name").response(retryAfter: true)
-        response.fields.append(API.anyOrigin)
-        return response
-    }
 }

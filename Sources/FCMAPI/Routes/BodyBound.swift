@@ -10,7 +10,7 @@ public enum BodyBound: Sendable {
 
     /// For paths that want no body, or a small object.
     static let small = 4 << 10
-    /// `POST /token` and `POST /iid/register`: an assertion, or a token and a few names.
+    /// A token URI and `POST /iid/register`: an assertion, or a token and a few names.
     static let form = 32 << 10
     /// A message of 4,096 bytes with every byte escaped, and the JSON around it.
     static let send = 64 << 10
@@ -23,7 +23,7 @@ public enum BodyBound: Sendable {
         if isAdmin { return .bytes(batch) }
         guard request.method == .post else { return .bytes(small) }
         let target = Target(request.target)
-        if target.count == 1, target.matches(0, "token") { return .bytes(form) }
+        if target.isTokenURI { return .bytes(form) }
         if target.count == 2, target.matches(0, "iid") {
             if target.matches(1, "register") { return .bytes(form) }
             if target.says(1, "v1:batchAdd") || target.says(1, "v1:batchRemove") {
@@ -39,7 +39,7 @@ public enum BodyBound: Sendable {
         if target.count == 4, target.matches(0, "v1"), target.matches(1, "projects"),
             target.says(3, "messages:send")
         {
-            return isSigned() ? .bytes(send) : .answer(APIError.unauthenticated.response(), nil)
+            return isSigned() ? .bytes(send) : .answer(APIError.unauthenticated(request).response(), nil)
         }
         return .bytes(small)
     }

@@ -7,7 +7,7 @@ extension RequestRouter {
     /// body is unpacked only here: in the request's turn, and behind what a path checks before it reads the
     /// body. So no request keeps unpacked bytes while it waits (rule: bounds-before-work).
     func body() throws(APIError) -> [UInt8] {
-        guard let coding = request.fields["content-encoding"], !request.body.isEmpty else {
+        guard let coding = request.fields["content-encoding"], !coding.isEmpty, !request.body.isEmpty else {
             return request.body
         }
         let name = String(decoding: coding, as: UTF8.self).lowercased()
@@ -34,7 +34,14 @@ extension RequestRouter {
         do {
             return try api.parser.parse(body, isLenient: true)
         } catch {
-            throw .badJSON(error.reason)
+            throw .badJSON(RequestRouter.otherText(body) ?? error.reason)
         }
+    }
+
+    /// Why the body is no JSON, where its first bytes show another form of text than UTF-8.
+    private static func otherText(_ body: [UInt8]) -> String? {
+        if body.starts(with: [0xEF, 0xBB, 0xBF]) { return "The body begins with a byte order mark." }
+        let isWide = body.starts(with: [0xFE, 0xFF]) || body.starts(with: [0xFF, 0xFE])
+        return isWide || body.prefix(2).contains(0) ? "The body must be UTF-8, and looks like UTF-16." : nil
     }
 }

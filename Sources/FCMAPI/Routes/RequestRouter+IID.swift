@@ -158,7 +158,8 @@ extension RequestRouter {
 
     private func info() throws(APIError) -> APIAction {
         let (device, project) = try device(2)
-        let details = target.parameter("details") == "true"
+        // Python's `str(True)` is `True`.
+        let details = ["true", "1"].contains(target.parameter("details")?.lowercased())
         return .operation(
             .subscriptions(of: device, by: .backend),
             ResponseForm(kind: .info(details: details), project: project))

@@ -203,7 +203,7 @@ extension RequestRouter {
     }
 
     func known(_ name: String, stranger: APIError = .unauthenticated) throws(APIError) -> Project {
-        guard case .known(let project) = try project(name, stranger: stranger) else { throw .projectUnknown }
+        guard case .known(let project) = try project(name, stranger: stranger) else { throw unknownProject }
         return project
     }
 
@@ -221,14 +221,16 @@ extension RequestRouter {
     }
 
     private func listen(_ name: String) throws(APIError) -> APIAction {
-        guard case .known(let project) = try project(name) else { throw .projectUnknown }
+        guard case .known(let project) = try project(name) else { throw unknownProject }
         guard let credential else { throw .unauthenticated }
         let device = try ownRegistration(in: project)
         try mayCall(in: project)
         var last = request.fields["last-event-id"].map { Array($0) }
         if last == nil { last = target.parameter("lastEventId", "last_event_id").map { Array($0.utf8) } }
         return .listen(
-            ListenRequest(registration: device, credential: credential, resume: last.flatMap { EventID($0) }))
+            ListenRequest(
+                registration: device, credential: credential, resume: last.flatMap { EventID($0) },
+                isEventSource: isEventSource))
     }
 
     private func acknowledge(_ name: String) throws(APIError) -> APIAction {
@@ -286,7 +288,7 @@ extension RequestRouter {
         if request.method == .get, principal == nil, credential != nil || installation != nil {
             return try ownSubscriptions(try known(name))
         }
-        guard case .known(let project) = try authorized(name) else { throw .projectUnknown }
+        guard case .known(let project) = try authorized(name) else { throw unknownProject }
         let text = try segment(4)
         let shown = String(decoding: text, as: UTF8.self)
         let device = try registration(text, in: project, field: "name")

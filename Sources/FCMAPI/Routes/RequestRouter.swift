@@ -32,9 +32,9 @@ struct RequestRouter {
         }
         if target.matches(0, "iid") { return try iid() }
         if target.matches(0, "push") { return try userAgents() }
+        if request.method == .post, target.isTokenURI { return .respond(exchange()) }
         if target.count == 1 {
             if request.method == .post {
-                if target.matches(0, "token") { return .respond(exchange()) }
                 if target.matches(0, "checkin") { return try checkIn() }
                 if target.matches(0, "register") { return appToken() }
             }
@@ -49,7 +49,7 @@ struct RequestRouter {
         if target.matches(0, "emulator"), let emulator = api.settings.emulator {
             return try emulate(emulator)
         }
-        if let answer = try webFile() { return .respond(answer) }
+        if let answer = webFile() { return .respond(answer) }
         throw .notFoundHere
     }
 
@@ -61,16 +61,11 @@ struct RequestRouter {
     }
 
     /// The file for browsers at the path: the JavaScript client, or a development server's page.
-    private func webFile() throws(APIError) -> HTTPResponse? {
+    private func webFile() -> HTTPResponse? {
         guard request.method == .get || request.method == .head, target.count > 0 else { return nil }
         let path = String(decoding: request.target.prefix { $0 != UInt8(ascii: "?") }, as: UTF8.self)
-        if let file = WebClient.file(at: path, isDev: api.settings.isDev) {
-            return file.answer(noneMatch: request.fields.string("if-none-match"))
-        }
-        guard path == "/" else { return nil }
-        throw APIError(
-            status: .notFound,
-            message: "This server has no page: only a development server (--dev) has a demonstration page.")
+        let file = WebClient.file(at: path, isDev: api.settings.isDev)
+        return file?.answer(noneMatch: request.fields.string("if-none-match"))
     }
 
     // MARK: Who
@@ -97,6 +92,9 @@ struct RequestRouter {
         return found
     }
 
+    /// SDKs take a 404 without an `FcmError` for the end of a device, so only the command line hears it.
+    var unknownProject: APIError { isAdmin ? .projectUnknown : .permissionDenied }
+
     enum Found {
         case known(Project)
         case missing(String)
@@ -109,7 +107,7 @@ struct RequestRouter {
         guard api.settings.isDev, Project.isValid(name.utf8) else {
             // A project's token must not reveal which other projects exist.
             if case .project = principal { throw .permissionDenied }
-            throw principal == nil ? stranger : .projectUnknown
+            throw principal == nil ? stranger : unknownProject
         }
         return .missing(name)
     }

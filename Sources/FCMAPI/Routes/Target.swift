@@ -51,6 +51,17 @@ struct Target {
         index < count ? Target.decode(segment(index), plus: false, lenient: lenient) : nil
     }
 
+    /// Whether this is the path of one of the token URIs of `TokenExchange.googleURIs`.
+    var isTokenURI: Bool {
+        switch count {
+        case 1: matches(0, "token")
+        case 3:
+            matches(0, "oauth2") && (matches(1, "v4") || matches(1, "v3")) && matches(2, "token")
+                || matches(0, "o") && matches(1, "oauth2") && matches(2, "token")
+        default: false
+        }
+    }
+
     /// Removes `:verb` from the end of the last segment, if it is there.
     mutating func takeVerb(_ verb: StaticString) -> Bool {
         guard count > 0 else { return false }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import FCMAPI
 import Foundation
 import TLS
 
@@ -15,6 +16,8 @@ struct Cert: ParsableCommand {
         @Option(parsing: .upToNextOption, help: "Host names and addresses of the server.") var name:
             [String] =
                 []
+        @Flag(help: "Also for the names of Google's that its SDKs ask (docs/admin-sdks.md).") var google =
+            false
         @Flag(help: "For the nodes of a cluster among each other.") var cluster = false
         @Option(
             parsing: .upToNextOption,
@@ -29,13 +32,19 @@ struct Cert: ParsableCommand {
         @OptionGroup var secret: Passphrase
 
         func validate() throws {
-            guard cluster || !name.isEmpty else { throw ValidationError("--name HOST is needed.") }
+            guard cluster || google || !name.isEmpty else {
+                throw ValidationError("--name HOST or --google is needed.")
+            }
+            guard !(cluster && google) else {
+                throw ValidationError("--google is for the server's certificate, not for --cluster.")
+            }
             guard cluster || node.isEmpty else { throw ValidationError("--node needs --cluster.") }
             try Cert.check(nodes: node)
         }
 
         func run() throws {
             let files = node.isEmpty ? [cluster ? "peer" : "server"] : node
+            let hosts = google ? name + DevHosts.google.sorted() : name
             let folder = CertificateFolder(out)
             let kept = cluster ? ["ca.pem", "ca.key"] : ["ca.pem"]
             try folder.prepare(
@@ -49,7 +58,7 @@ struct Cert: ParsableCommand {
             try folder.write(authorityText, "ca.pem")
             for file in files {
                 let use: CertificateAuthority.Use =
-                    cluster ? .peer(node: node.isEmpty ? nil : file, hosts: name) : .server(hosts: name)
+                    cluster ? .peer(node: node.isEmpty ? nil : file, hosts: name) : .server(hosts: hosts)
                 let made = try authority.sign(use, days: days)
                 try folder.writeKey(made.keyPEM, "\(file).key")
                 try folder.write(made.certificatePEM + authorityText, "\(file).pem")
