@@ -22,7 +22,7 @@ struct ConnectionDeadlines {
     ) -> Bool {
         idleSince = open > 0 ? nil : idleSince ?? second
         stuckSince = stuck ? stuckSince ?? second : nil
-        if !hadRequest, second - opened > configuration.handshakeSeconds { return true }
+        if !hasBegun, second - opened > configuration.handshakeSeconds { return true }
         if let idleSince, second - idleSince > configuration.idleSeconds { return true }
         if let heading, second - heading > configuration.handshakeSeconds { return true }
         if let receiving, second - receiving > configuration.bodySeconds { return true }
@@ -38,6 +38,7 @@ struct ConnectionDeadlines {
         return isReading && second - stream.began > configuration.bodySeconds
     }
 
-    /// Whether a request has begun on this connection.
-    var hadRequest = false
+    /// Whether the client has shown that it speaks the protocol: by a request's header block, or by HTTP/2's
+    /// SETTINGS. Some clients connect long before they have a request.
+    var hasBegun = false
 }

@@ -40,8 +40,8 @@ public struct EdgeConfiguration: Sendable {
     public var pendingBytesOfAllMax = 256 << 20
     /// Bytes of the kernel's send buffer for one connection.
     public var sendBufferBytes: Int32 = 256 << 10
-    /// Seconds from the beginning of a connection, TLS included, to its first whole header block. Also the
-    /// seconds that each later header block may take.
+    /// Seconds from the beginning of a connection, TLS included, to its first whole header block, or to the
+    /// SETTINGS of HTTP/2. Also the seconds that each later header block may take.
     public var handshakeSeconds = 10
     /// Seconds for a whole request to arrive: over HTTP/1.1 from the end of its header block, over HTTP/2
     /// from the block's beginning.
@@ -57,9 +57,10 @@ public struct EdgeConfiguration: Sendable {
     /// Bytes of one message that a client sends on a WebSocket, and frames over which the message may come.
     public var socketMessageBytesMax = 16 << 10
     public var socketFramesMax = 8
-    /// Seconds without a frame of the client after which the server sends a PING on a WebSocket.
+    /// Seconds without a frame of the client after which the server sends a PING on a WebSocket. Proxies cut
+    /// a silent connection off: HAProxy after the 30 s of `deploy/balancer.cfg`, nginx after 60 s by default.
     /// `socketPongSeconds` later the server closes the WebSocket of a client that has not answered.
-    public var socketPingSeconds = 300
+    public var socketPingSeconds = 25
     public var socketPongSeconds = 60
     /// The bounds of the lines in which requests wait for their turn.
     var fairness = FairQueue<Responder>.Bounds()

@@ -127,7 +127,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         responder.began = loop.second
         current = responder
         isReceiving = true
-        deadlines.hadRequest = true
+        deadlines.hasBegun = true
         isHead = head.method == .HEAD
         isUpgrade = false
         socketHead = nil

@@ -85,7 +85,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     func sweep(_ second: Int) {
         guard let context, let session else { return }
         session.second = second
-        var heading: Int?
+        var heading = session.blockSince
         for responder in session.open {
             if !responder.isHeaded {
                 heading = min(heading ?? .max, responder.began)
@@ -100,7 +100,12 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         if session.sweep() { markDirty() }
         let isOver = deadlines.noteState(
             second, open: session.open.count, heading: heading, receiving: nil, stuck: !isWritable)
-        if isOver { context.close(promise: nil) }
+        guard isOver else { return }
+        // A client that does not read would not read GOAWAY either.
+        guard isWritable else { return context.close(promise: nil) }
+        session.terminate(NGHTTP2_NO_ERROR)
+        isClosing = true
+        markDirty()
     }
 
     // MARK: Writing
@@ -129,10 +134,9 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         responder.began = loop.second
     }
 
-    func headed(_ responder: Responder) {
-        responder.isHeaded = true
-        deadlines.hadRequest = true
-    }
+    func greeted() { deadlines.hasBegun = true }
+
+    func headed(_ responder: Responder) { responder.isHeaded = true }
 
     func admit(_ request: HTTPRequest) -> BodyAdmission {
         request.isSecure = isSecure

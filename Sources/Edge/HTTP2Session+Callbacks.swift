@@ -98,6 +98,9 @@ extension HTTP2Session {
     func frameBegins(_ header: UnsafePointer<nghttp2_frame_hd>?) -> Int32 {
         guard let header = header?.pointee else { return 0 }
         let isEnd = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
+        let isOfBlock = [NGHTTP2_HEADERS.rawValue, NGHTTP2_CONTINUATION.rawValue].contains(
+            UInt32(header.type))
+        blockSince = isOfBlock ? blockSince ?? second : nil
         switch UInt32(header.type) {
         case NGHTTP2_PING.rawValue, NGHTTP2_SETTINGS.rawValue, NGHTTP2_GOAWAY.rawValue:
             return count(.control)

@@ -3,6 +3,8 @@ import HTTPMessages
 
 /// The session's calls to its connection.
 protocol HTTP2SessionDelegate: ResponderTransport {
+    /// The client has shown that it speaks HTTP/2.
+    func greeted()
     /// The first bytes of a request have come.
     func began(_ responder: Responder)
     /// The header block is whole.
@@ -21,7 +23,7 @@ protocol HTTP2SessionDelegate: ResponderTransport {
 /// A stream's state is its responder. nghttp2 has the responder as the stream's user data, and `open` keeps
 /// it alive from the stream's beginning until the stream or the session ends.
 final class HTTP2Session {
-    private var session: OpaquePointer?
+    private(set) var session: OpaquePointer?
     // Safe: the delegate is the connection that owns this session and drives it; the connection ends the
     // session before it goes. A checked reference would be counted atomically a dozen times a request.
     private unowned(unsafe) let delegate: any HTTP2SessionDelegate
@@ -31,6 +33,8 @@ final class HTTP2Session {
     /// The request whose header block is arriving. No other frame comes before it is whole (RFC 9113 §6.10).
     // Safe: its responder keeps the request, and lets go of it only when `heading` is cleared too.
     private var heading: (stream: Int32, request: Unmanaged<IncomingRequest>)?
+    /// Since when a header block is under way, also one whose stream was reset.
+    var blockSince: Int?
     var abuse = AbuseGuard()
     /// The client made the server reset too many streams.
     var isAbused = false
@@ -90,12 +94,16 @@ final class HTTP2Session {
 
     deinit { end() }
 
-    /// Returns false where the connection must be closed, after its pending bytes are written.
+    /// Returns false where the connection must be closed, after its pending bytes are written. The last of
+    /// them is GOAWAY.
     func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard let session, !isAbused else { return false }
-        let taken = nghttp2_session_mem_recv(
-            session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
-        return taken == bytes.count
+        guard let session else { return false }
+        let start = bytes.bindMemory(to: UInt8.self).baseAddress
+        let taken = isAbused ? 0 : nghttp2_session_mem_recv(session, start, bytes.count)
+        guard taken != bytes.count else { return true }
+        let isNoHTTP2 = taken == Int(NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue)
+        terminate(isNoHTTP2 ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_ENHANCE_YOUR_CALM)
+        return false
     }
 
     var wantsToGoOn: Bool {
@@ -164,14 +172,6 @@ final class HTTP2Session {
     func reset(_ stream: Int32, _ code: nghttp2_error_code) {
         guard let session else { return }
         nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, UInt32(code.rawValue))
-    }
-
-    func goAway() {
-        guard let session else { return }
-        // Open streams go on to their end; terminating the session would cut them off.
-        nghttp2_submit_goaway(
-            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(session),
-            UInt32(NGHTTP2_NO_ERROR.rawValue), nil, 0)
     }
 
     private func submit(
@@ -311,11 +311,12 @@ final class HTTP2Session {
     func frame(_ frame: UnsafePointer<nghttp2_frame>?) -> Int32 {
         guard let frame else { return 0 }
         let type = UInt32(frame.pointee.hd.type)
+        if type == NGHTTP2_SETTINGS.rawValue { delegate.greeted() }
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue else { return 0 }
         let stream = frame.pointee.hd.stream_id
         let isEnd = UInt32(frame.pointee.hd.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
         if type == NGHTTP2_HEADERS.rawValue {
-            heading = nil
+            (heading, blockSince) = (nil, nil)
         } else if !isEnd, frame.pointee.hd.length > 0, frame.pointee.hd.length <= frame.pointee.data.padlen,
             count(.emptyData) != 0
         {

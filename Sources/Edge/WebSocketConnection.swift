@@ -157,7 +157,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         clocks.noteFrame(second: loop.second, isMessage: isMessage)
         switch frame.opcode {
         case .connectionClose:
-            close(Code.normal)
+            close(WebSocketConnection.answer(to: frame.unmaskedData))
             context.close(promise: nil)
         case _ where isClosing: break
         case .text: loop.handler.received(Array(frame.unmaskedData.readableBytesView), responder)
@@ -169,6 +169,21 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
                 markDirty()
             }
         default: close(Code.protocolError)
+        }
+    }
+
+    /// The code that answers a CLOSE: the body is empty, or a code of RFC 6455 §7.4 and perhaps a reason in
+    /// UTF-8.
+    private static func answer(to data: ByteBuffer) -> UInt16 {
+        guard data.readableBytes > 0 else { return Code.normal }
+        guard let code = data.getInteger(at: data.readerIndex, as: UInt16.self) else {
+            return Code.protocolError
+        }
+        let reason = data.readableBytesView.dropFirst(2)
+        guard String(validating: reason, as: UTF8.self) != nil else { return Code.protocolError }
+        switch code {
+        case 1000...1003, 1007...1014, 3000...4999: return Code.normal
+        default: return Code.protocolError
         }
     }
 

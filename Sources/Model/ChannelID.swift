@@ -1,6 +1,6 @@
 /// The id that a user agent gives to one of its push subscriptions: a UUID.
 ///
-/// Its text is the lower-case form with hyphens (RFC 9562 §4), and no other.
+/// Its text is the form with hyphens, written in lower case and read in any case (RFC 9562 §4).
 public struct ChannelID: Hashable, Sendable {
     public static let textCount = 36
     private static let hyphens: Set<Int> = [8, 13, 18, 23]
@@ -18,7 +18,8 @@ public struct ChannelID: Hashable, Sendable {
         var digits: [UInt8] = []
         for (offset, byte) in text.enumerated() {
             guard ChannelID.hyphens.contains(offset) == (byte == UInt8(ascii: "-")) else { return nil }
-            if byte != UInt8(ascii: "-") { digits.append(byte) }
+            let isCapital = (UInt8(ascii: "A")...UInt8(ascii: "F")).contains(byte)
+            if byte != UInt8(ascii: "-") { digits.append(isCapital ? byte | 0x20 : byte) }
         }
         guard let high = Hex.parse(digits.prefix(16)), let low = Hex.parse(digits.suffix(16)) else {
             return nil

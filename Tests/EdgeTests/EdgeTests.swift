@@ -117,14 +117,14 @@ struct ConnectionDeadlineTests {
         check(silent.noteState(11, open: 0, heading: nil, receiving: nil, stuck: false))
 
         var idle = ConnectionDeadlines(configuration, second: 0)
-        idle.hadRequest = true
+        idle.hasBegun = true
         check(!idle.noteState(5, open: 1, heading: nil, receiving: nil, stuck: false))
         check(!idle.noteState(6, open: 0, heading: nil, receiving: nil, stuck: false))
         check(!idle.noteState(126, open: 0, heading: nil, receiving: nil, stuck: false))
         check(idle.noteState(127, open: 0, heading: nil, receiving: nil, stuck: false))
 
         var slow = ConnectionDeadlines(configuration, second: 0)
-        slow.hadRequest = true
+        slow.hasBegun = true
         check(!slow.noteState(31, open: 1, heading: nil, receiving: 1, stuck: false))
         check(slow.noteState(32, open: 1, heading: nil, receiving: 1, stuck: false))
 
@@ -138,7 +138,7 @@ struct ConnectionDeadlineTests {
         check(slow.noteState(212, open: 1, heading: 201, receiving: 201, stuck: false))
 
         var stuck = ConnectionDeadlines(configuration, second: 0)
-        stuck.hadRequest = true
+        stuck.hasBegun = true
         check(!stuck.noteState(1, open: 1, heading: nil, receiving: nil, stuck: true))
         check(stuck.noteState(62, open: 1, heading: nil, receiving: nil, stuck: true))
     }
@@ -146,7 +146,7 @@ struct ConnectionDeadlineTests {
     @Test("leave a stream that listens alone for ever")
     func listening() {
         var listening = ConnectionDeadlines(configuration, second: 0)
-        listening.hadRequest = true
+        listening.hasBegun = true
         for second in stride(from: 1, to: 100_000, by: 100) {
             check(!listening.noteState(second, open: 1, heading: nil, receiving: nil, stuck: false))
         }

@@ -117,6 +117,22 @@ import Testing
         #expect(frames(client) == [0x88, 2, UInt8(code >> 8), UInt8(code & 0xFF)], "\(bytes)")
     }
 
+    @Test(
+        "answer a CLOSE, and one that breaks the rules with 1002 (RFC 6455 §5.5.1, §7.4)",
+        arguments: [
+            ([], 1000), ([0x03, 0xE8], 1000), ([0x0B, 0xB8, 65], 1000), ([0x13, 0x87], 1000), ([3], 1002),
+            ([0x03, 0xE7], 1002), ([0x03, 0xED], 1002), ([0x03, 0xF7], 1002), ([0x13, 0x88], 1002),
+            ([0x03, 0xE8, 0xFF], 1002), ([0, 0], 1002),
+        ] as [([UInt8], Int)])
+    func closes(payload: [UInt8], code: Int) throws {
+        let server = try Server()
+        defer { server.end() }
+        let client = try connect(server)
+        client.send(frame(0x88, payload))
+        #expect(client.read())
+        #expect(frames(client) == [0x88, 2, UInt8(code >> 8), UInt8(code & 0xFF)])
+    }
+
     @Test("end where a message is longer than may be, in one frame or in many")
     func tooLong() throws {
         var configuration = EdgeConfiguration()
@@ -216,16 +232,16 @@ import Testing
     func clocks() {
         let configuration = EdgeConfiguration()
         var silent = WebSocketClocks(configuration, second: 0)
-        #expect(silent.sweep(30, stuck: false) == .none && silent.sweep(31, stuck: false) == .end)
+        #expect(silent.sweep(30, stuck: false) == .ping && silent.sweep(31, stuck: false) == .end)
         var idle = WebSocketClocks(configuration, second: 0)
         idle.noteFrame(second: 1, isMessage: true)
-        #expect(idle.sweep(301, stuck: false) == .none && idle.sweep(302, stuck: false) == .ping)
-        #expect(idle.sweep(362, stuck: false) == .none && idle.sweep(363, stuck: false) == .end)
-        idle.noteFrame(second: 363, isMessage: false)
-        #expect(idle.sweep(663, stuck: false) == .none && idle.sweep(664, stuck: false) == .ping)
+        #expect(idle.sweep(26, stuck: false) == .none && idle.sweep(27, stuck: false) == .ping)
+        #expect(idle.sweep(87, stuck: false) == .none && idle.sweep(88, stuck: false) == .end)
+        idle.noteFrame(second: 88, isMessage: false)
+        #expect(idle.sweep(113, stuck: false) == .none && idle.sweep(114, stuck: false) == .ping)
         var stuck = WebSocketClocks(configuration, second: 0)
         stuck.noteFrame(second: 1, isMessage: true)
-        #expect(stuck.sweep(2, stuck: true) == .none && stuck.sweep(62, stuck: true) == .none)
+        #expect(stuck.sweep(2, stuck: true) == .none && stuck.sweep(62, stuck: true) == .ping)
         #expect(stuck.sweep(63, stuck: true) == .drop)
         var parted = WebSocketClocks(configuration, second: 0)
         parted.noteFrame(second: 1, isMessage: true)

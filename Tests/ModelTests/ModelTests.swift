@@ -173,3 +173,18 @@ struct PartitionSetTests {
         }
     }
 }
+
+@Suite("A channel's id")
+struct ChannelIDTests {
+    @Test("is a UUID in any case, and is written in lower case (RFC 9562 §4)")
+    func cases() throws {
+        let text = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+        for shown in [text, text.uppercased(), "0F1e2D3c-4b5A-6978-8796-a5b4c3d2e1f0"] {
+            let read = try #require(ChannelID(shown.utf8))
+            #expect(String(decoding: read.text, as: UTF8.self) == text)
+        }
+        for wrong in ["", "0g1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "0f1e2d3c04b5a-6978-8796-a5b4c3d2e1f0"] {
+            #expect(ChannelID(wrong.utf8) == nil)
+        }
+    }
+}
