@@ -14,6 +14,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BINARY, URL = sys.argv[1:3]
 # A node that stops hands its partitions over within 8 s, finishes requests within 10 s (Node.stop), and
 # closes its admin socket.
+# What `systemd-analyze security` may find.
+EXPOSURE_MAX = 1.5
 SECONDS_TO_END = 19
 
 
@@ -125,6 +127,11 @@ def kubernetes():
     kinds = []
     for one in yaml.safe_load_all(text("deploy/kubernetes.yaml")):
         kinds.append(one["kind"])
+        if one["kind"] == "NetworkPolicy":
+            rules = one["spec"]["ingress"]
+            for port in [port["port"] for rule in rules for port in rule["ports"]]:
+                check(port == 8787 or all("from" in rule for rule in rules),
+                      f"kubernetes.yaml: anybody reaches port {port}")
         template = one["spec"].get("template")
         if not template:
             continue
@@ -134,6 +141,13 @@ def kubernetes():
         check_command(container["args"], where)
         names = [entry["name"] for entry in container["env"]]
         check_environment(names, where)
+        for entry in container["env"]:
+            check("/0" not in entry.get("value", ""), f"{where}: {entry['name']} is the whole world")
+            secret = entry.get("valueFrom", {}).get("secretKeyRef", {})
+            check(not secret.get("optional"), f"{where}: begins without the secret {entry['name']}")
+        check(spec["automountServiceAccountToken"] is False, f"{where}: a token of Kubernetes' own")
+        gossip = [port for port in container["ports"] if port.get("protocol") == "UDP"]
+        check([port["containerPort"] for port in gossip] == [8788], f"{where}: no port for gossip")
         variables = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
         check(variables <= set(names), f"{where}: {variables - set(names)} is not set")
         check(re.search(r":[0-9]+[.][0-9]+[.][0-9]+$", container["image"]),
@@ -144,8 +158,8 @@ def kubernetes():
         check(mounts == {volume["name"] for volume in spec["volumes"]}, f"{where}: volumes and mounts differ")
         check({"requests", "limits"} <= set(container["resources"]),
               f"{where}: it requests nothing, or has no limits")
-    check(sorted(kinds) == ["Deployment", "PodDisruptionBudget", "PodDisruptionBudget", "Service", "Service",
-                            "StatefulSet"],
+    check(sorted(kinds) == ["Deployment", "NetworkPolicy", "NetworkPolicy", "PodDisruptionBudget",
+                            "PodDisruptionBudget", "Service", "Service", "StatefulSet"],
           f"kubernetes.yaml has {kinds}")
 
 
@@ -154,6 +168,10 @@ def unit():
                   if "=" in line and not line.startswith("#"))
     check_command(shlex.split(fields["ExecStart"])[1:], "tidecast.service")
     check(int(fields["TimeoutStopSec"]) > SECONDS_TO_END, "tidecast.service: no time to end in")
+    told = subprocess.run(["systemd-analyze", "security", "--offline=true", "deploy/tidecast.service"],
+                          capture_output=True, text=True, check=False).stdout
+    level = re.search(r"exposure level for \S+: ([0-9.]+)", told)
+    check(level and float(level[1]) <= EXPOSURE_MAX, f"tidecast.service: {level and level[0]}")
 
 
 dockerfile()
