@@ -92,6 +92,40 @@ import Testing
         #expect(fields["location"]?.hasPrefix("\(origin)/push/v1/messages/") ?? false)
     }
 
+    @Test("may be encrypted by the draft, whose fields the user agent gets")
+    func draft() throws {
+        let fields = [("encryption", "salt=abc;rs=4096"), ("crypto-key", "dh=def;p256ecdsa=ghi")]
+        let action = post(path(), coding: "AESGCM", fields)
+        let (send, _) = try #require(next(action, topics: [PushSession.topic(of: channel)]))
+        let headers = object(send.message.event)["headers"] as? [String: String]
+        #expect(
+            headers == [
+                "encoding": "aesgcm", "encryption": "salt=abc;rs=4096",
+                "crypto_key": "dh=def;p256ecdsa=ghi",
+            ])
+        let long = String(repeating: "a", count: PushContentCoding.fieldBytesMax)
+        for wrong in [
+            [], [fields[0]], [fields[1]], [("encryption", "rs=4096"), fields[1]],
+            [("encryption", "salt="), fields[1]], [fields[0], ("crypto-key", "xdh=def")],
+            [fields[0], ("crypto-key", "dh=\(long)")], [("encryption", "salt=\u{e9}"), fields[1]],
+        ] {
+            #expect(post(path(), coding: "aesgcm", wrong).response?.status == 400, "\(wrong)")
+        }
+    }
+
+    @Test("may be signed as the draft had it: WebPush, and the key in Crypto-Key")
+    func draftToken() throws {
+        let signed = try token(by: key)
+        let parts = signed.dropFirst("vapid t=".count).split(separator: ", k=")
+        let webPush = "WebPush \(parts[0])"
+        let keys = [("crypto-key", "dh=def; p256ecdsa=\"\(parts[1])\""), ("encryption", "salt=abc")]
+        #expect(post(path(key), coding: "aesgcm", token: webPush, keys).form != nil)
+        #expect(post(path(key), token: webPush, keys).form != nil)
+        let other = try P256Key.generate()
+        #expect(post(path(other), coding: "aesgcm", token: webPush, keys).response?.status == 403)
+        #expect(post(path(key), token: webPush).response?.status == 403)
+    }
+
     @Test("is 410 where the device or the channel has ended")
     func gone() throws {
         let action = post(path())
@@ -133,7 +167,8 @@ import Testing
         }
         #expect(post(path(), [("urgency", "highest")]).response?.status == 400)
         #expect(post(path(), coding: nil).response?.status == 400)
-        #expect(post(path(), coding: "aesgcm").response?.status == 415)
+        #expect(post(path(), coding: "deflate").response?.status == 415)
+        #expect(post(path(), coding: "aesgcm").response?.status == 400)
         #expect(post(path(), coding: "gzip").response?.status == 415)
         #expect(post(path(), body: [UInt8](repeating: 0, count: 4097)).response?.status == 413)
         #expect(post(path(), body: [UInt8](repeating: 0, count: 4096)).form != nil)

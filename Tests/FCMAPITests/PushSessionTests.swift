@@ -46,7 +46,8 @@ private struct SessionDriver {
         let event =
             event
             ?? PushServiceEvent.event(
-                MessageID(time: position, random: 1), ChannelID(high: 1, low: 2), body: [1, 2, 3])
+                MessageID(time: position, random: 1), ChannelID(high: 1, low: 2), body: [1, 2, 3],
+                by: .aes128gcm)
         return session.deliver(isLoss ? nil : event, id(position), into: &effects)
     }
 

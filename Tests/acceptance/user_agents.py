@@ -88,8 +88,17 @@ def rules(agent):
             (400, "no TTL", {"data": b"x", "ttl": None}),
             (400, "a bad Topic", {"data": b"x", "headers": {"topic": "a b"}}),
             (400, "no content encoding", {"data": b"x", "coding": None}),
-            (415, "the former content encoding", {"data": b"x", "coding": "aesgcm"})):
+            (415, "another content encoding", {"data": b"x", "coding": "br"}),
+            (400, "the draft's encoding without its fields", {"data": b"x", "coding": "aesgcm"})):
         check(post(channel, **arguments).status_code == status, f"{words}: {status}")
+    former = WebPusher(channel.subscription()).encode(b"by the draft", content_encoding="aesgcm")
+    fields = {"encryption": f"salt={former['salt'].decode()}",
+              "crypto-key": f"dh={former['crypto_key'].decode()}"}
+    answer = post(channel, former["body"], fields, coding="aesgcm")
+    check(answer.status_code == 201, "the draft's encoding is taken")
+    one, text = agent.notification()
+    check(text == b"by the draft", "the user agent opens a message of the draft's encoding")
+    agent.acknowledge(one)
     answer = requests.get(channel.endpoint, timeout=20)
     check(answer.json() == {"unifiedpush": {"version": 1}}, "the endpoint says that it is one of UnifiedPush")
     channel.endpoint, genuine = channel.endpoint[:-1], channel.endpoint

@@ -47,7 +47,13 @@ class Channel:
         """The plaintext of a notification; b"" where it has no content."""
         if "data" not in notification:
             return b""
-        assert notification["headers"] == {"encoding": "aes128gcm"}, notification
+        headers, data = notification["headers"], data_of(notification["data"])
+        if headers["encoding"] == "aesgcm":
+            return http_ece.decrypt(
+                data, private_key=self.private, auth_secret=self.auth, version="aesgcm",
+                salt=data_of(headers["encryption"].removeprefix("salt=")),
+                dh=data_of(headers["crypto_key"].removeprefix("dh=")))
+        assert headers == {"encoding": "aes128gcm"}, notification
         return http_ece.decrypt(data_of(notification["data"]), private_key=self.private,
                                 auth_secret=self.auth, version="aes128gcm")
 

@@ -54,8 +54,10 @@ enum PushServiceEvent {
     private static let headCount = 16 + MessageID.textCount
     private static let channelKey = Array("\"channelID\":\"".utf8)
 
-    /// `body` is encrypted (RFC 8291); empty for a message without a content.
-    static func event(_ id: MessageID, _ channel: ChannelID, body: [UInt8]) -> [UInt8] {
+    /// `body` is encrypted as `coding` says; empty for a message without a content.
+    static func event(
+        _ id: MessageID, _ channel: ChannelID, body: [UInt8], by coding: PushContentCoding?
+    ) -> [UInt8] {
         var out = JSONWriter(capacity: 192 + body.count * 4 / 3)
         out.beginObject()
         out.key("messageId")
@@ -63,11 +65,9 @@ enum PushServiceEvent {
         out.part(id)
         out.endString()
         out.field("channelID", channel.text)
-        if !body.isEmpty {
+        if let coding {
             out.key("headers")
-            out.beginObject()
-            out.field("encoding", "aes128gcm")
-            out.endObject()
+            coding.write(&out)
             out.field("data", Base64URL.encode(body))
         }
         out.endObject()

@@ -168,13 +168,13 @@ extension RequestRouter {
         let seconds = try timeToLive()
         let topic = try pushTopic()
         try checkUrgency()
-        try checkContent()
+        let coding = try contentCoding()
         // Each channel has a share of what may wait for its user agent.
         let key = SharedKey.make(share: address.channel.text, key: topic ?? [])
         return PushPost(
             device: address.device, channel: address.channel,
             message: Envelope(
-                id: id, event: PushServiceEvent.event(id, address.channel, body: request.body),
+                id: id, event: PushServiceEvent.event(id, address.channel, body: request.body, by: coding),
                 collapseKey: key, sent: now, ttlSeconds: seconds), origin: service.origin)
     }
 
@@ -182,7 +182,7 @@ extension RequestRouter {
     /// sender's.
     private func checkSender(_ address: ChannelAddress, origin: String) throws(PostRefusal) {
         guard let wanted = address.senderKeyHash else { return }
-        guard let field = request.fields["authorization"] else {
+        guard let field = PushContentCoding.senderToken(request.fields) else {
             throw PostRefusal(401, "The subscription takes messages of its sender only: sign them (VAPID).")
         }
         let shown: [UInt8]
@@ -223,16 +223,17 @@ extension RequestRouter {
         }
     }
 
-    private func checkContent() throws(PostRefusal) {
-        guard !request.body.isEmpty else { return }
+    /// How the body is encrypted; `nil` for a message without a body.
+    private func contentCoding() throws(PostRefusal) -> PushContentCoding? {
+        guard !request.body.isEmpty else { return nil }
         guard request.body.count <= RequestRouter.pushBodyMax else {
             throw PostRefusal(413, "A message has at most \(RequestRouter.pushBodyMax) bytes.")
         }
-        guard request.fields.count(of: "content-encoding") == 1,
-            let coding = request.fields.string("content-encoding")?.lowercased()
-        else { throw PostRefusal(400, "Content-Encoding must be aes128gcm.") }
-        guard coding == "aes128gcm" else {
-            throw PostRefusal(415, "Content-Encoding must be aes128gcm, not \(coding.prefix(40)).")
+        guard request.fields.count(of: "content-encoding") == 1 else {
+            throw PostRefusal(400, "Content-Encoding must be aes128gcm or aesgcm.")
+        }
+        do throws(PushContentCoding.Fault) { return try PushContentCoding(request.fields) } catch {
+            throw PostRefusal(error.status, error.reason)
         }
     }
 }
