@@ -303,16 +303,25 @@ import Testing
         #expect(harness.turn(.timer(.confirmAgain(LoopHarness.partition, token: 7))).isEmpty)
     }
 
-    @Test("keeps a partition that cannot be folded out of service, and serves the others")
-    func quarantine() {
+    /// The fact that registers device 0 in project 5.
+    private static let registration: [UInt8] = [2, 0, 5] + [UInt8](repeating: 1, count: 14)
+    /// A record that is no list of facts, and one that registers a device twice.
+    private static let damage: [[UInt8]] = [[255, 255, 255], registration + registration]
+
+    @Test(
+        "keeps a partition that cannot be folded out of service, and serves the others",
+        arguments: damage, [false, true])
+    func quarantine(body: [UInt8], isFollowed: Bool) {
         let harness = LoopHarness()
         harness.serve()
         harness.turn(.order(.release(LoopHarness.partition)))
         harness.turn(.engine(.closed(LoopHarness.partition)))
-        harness.turn(.order(.serve(LoopHarness.partition, Epoch(5))))
         let torn = StoredPartition(
             LoopHarness.partition,
-            records: [StoredRecord(sequence: Sequence(1), epoch: Epoch(1), body: [255, 255, 255])])
+            records: [StoredRecord(sequence: Sequence(1), epoch: Epoch(1), body: body)])
+        // An heir that reads early finds the damage before it owns the partition.
+        if isFollowed { harness.turn(.engine(.followed(torn))) }
+        harness.turn(.order(.serve(LoopHarness.partition, Epoch(5))))
         let effects = harness.turn(.engine(.loaded(torn, Epoch(5), quotas: [:])))
         #expect(effects.contains { if case .noted(.quarantined) = $0 { true } else { false } })
         #expect(effects.contains { if case .serving(LoopHarness.partition) = $0 { true } else { false } })

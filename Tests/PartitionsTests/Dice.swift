@@ -8,6 +8,7 @@ struct Dice {
     mutating func below(_ bound: Int) -> Int { Int.random(in: 0..<bound, using: &generator) }
     mutating func chance(_ one: Int, in many: Int) -> Bool { below(many) < one }
     mutating func one<T>(of values: [T]) -> T { values[below(values.count)] }
+    mutating func shuffle<T>(_ values: inout [T]) { values.shuffle(using: &generator) }
     mutating func byte() -> UInt8 { UInt8.random(in: 0...255, using: &generator) }
 
     /// At most `count` distinct numbers below `bound`, ascending.

@@ -138,17 +138,14 @@ public final class Partition {
         var cursor = PartitionState.Cursor(record: sequence)
         while !reader.isAtEnd {
             let fact = try Fact.decode(from: &reader)
-            guard state.follows(fact) else {
-                throw reader.fail("an outbox entry that does not follow its mark")
-            }
+            if let misfit = state.misfit(fact, of: sequence) { throw reader.fail(misfit) }
             state.apply(fact, &cursor)
         }
         state.applied = sequence
         snapshots.note(bytes: body.count)
     }
 
-    /// Whether a record's body consists of facts. The fold relies on facts that fit together: bodies are this
-    /// program's own, and their checksums were verified.
+    /// Whether a record's body consists of facts. `replay` also asks whether the facts fit the state.
     public static func check(_ body: [UInt8]) throws(DecodeError) {
         var reader = ByteReader(body)
         while !reader.isAtEnd { _ = try Fact.decode(from: &reader) }

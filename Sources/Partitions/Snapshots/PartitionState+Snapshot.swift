@@ -255,10 +255,15 @@ extension PartitionState {
             record: Sequence(try reader.varint()), ordinal: try reader.number(),
             bytes: try reader.number(),
             targets: try reader.devices())
+        var strangers = 0
         entry.targets.forEach { index in
-            guard let (page, slot) = devices.find(index) else { return }
+            guard let (page, slot) = devices.find(index), page.projects[slot] == project else {
+                strangers += 1
+                return
+            }
             if !entry.isCollapsible { page.waiting[slot] &+= 1 } else { page.collapsible[slot] &+= 1 }
         }
+        guard strangers == 0 else { throw reader.fail("a message for a device that is not there") }
         log.append(entry)
     }
 

@@ -34,8 +34,11 @@ extension PartitionState {
             case .messageWithEnds: try readMessage(&reader, withEnds: true)
             case .outbox: outbox = try readOutbox(&reader)
             case .entry:
-                guard outbox != nil else { throw reader.fail("an entry of no outbox") }
+                guard let outbox else { throw reader.fail("an entry of no outbox") }
                 let entry = try reader.entry()
+                guard entry.number > entries.last?.number ?? .zero, entry.number <= outbox.outbox.last else {
+                    throw reader.fail("outbox entries out of order")
+                }
                 for case .message(let project, let message, _) in entry.items {
                     parts[message.id, default: (project, 0)].count += 1
                 }
@@ -83,6 +86,7 @@ extension PartitionState {
         for _ in 0..<(try reader.count(max: DeliveryLimits.topicsStoredMax, elementBytesMin: 3)) {
             let topic = try readName(&numbers, &reader)
             let since = Day(try reader.u16())
+            guard page.topics[at].index(of: topic) == nil else { throw reader.fail("a topic twice") }
             names.retain(topic)
             page.topics[at].append(topic, since: since)
         }

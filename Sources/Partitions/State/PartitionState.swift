@@ -232,17 +232,6 @@ struct PartitionState: ~Copyable {
         page.seen[slot] = max(page.seen[slot], day.rawValue)
     }
 
-    /// Whether a fact that applies an outbox entry, or a part, applies what comes next behind the mark.
-    func follows(_ fact: Fact) -> Bool {
-        switch fact {
-        case .receive(let from, let history, let entry, _):
-            mark(of: from, history).isNext(entry, behind: 0)
-        case .receivePart(let from, let history, let entry, _, let behind, _):
-            mark(of: from, history).isNext(entry, behind: behind)
-        default: true
-        }
-    }
-
     func mark(of partition: PartitionID, _ history: History) -> InboxMark {
         marks[partition] ?? InboxMark(history: history, number: .zero, fingerprint: 0)
     }
