@@ -52,6 +52,8 @@ public struct NodeConfiguration: Sendable {
     public var cluster: ClusterConfiguration?
     /// The bytes that the program's allocator has given out, for the metrics.
     public var allocatedBytes: (@Sendable () -> Double)?
+    /// Lines of the log that could not be written, for the metrics.
+    public var logLinesLost: (@Sendable () -> Int)?
     public var topicPayloadBytesMax = 4096
     /// The most connections of clients; `nil` for as many as the process's descriptors allow.
     public var connectionsMax: Int?
@@ -146,6 +148,7 @@ public final class Node: Sendable {
             shared.metrics.watch(settings.clients)
             if cluster != nil { shared.metrics.watchCluster(shared) }
             if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
+            if let lost = configuration.logLinesLost { shared.metrics.watch(logLinesLost: lost) }
             if let certificates { shared.metrics.watch(certificates) }
             ports = try Node.listen(edge, configuration, certificates: certificates)
             try Node.listenForOperators(admin, configuration, log: log)

@@ -212,6 +212,12 @@ final class NodeMetrics: Sendable {
             read: { Double(keeper.refused.load(ordering: .relaxed)) })
     }
 
+    func watch(logLinesLost: @escaping @Sendable () -> Int) {
+        registry.counter(
+            "tidecast_log_lines_lost_total", "Lines of the log for which standard error had no room.",
+            read: { Double(logLinesLost()) })
+    }
+
     func watch(allocated read: @escaping @Sendable () -> Double) {
         registry.gauge(
             "tidecast_allocated_bytes", "Bytes that the allocator has given out and not got back.", read: read

@@ -33,7 +33,7 @@ struct BenchOptions: ParsableArguments {
     var onStage: @Sendable (LoadReport) -> Void {
         { report in
             let text = "\(report.name): \(report.operations) in \(BenchOptions.text(report.seconds)) s\n"
-            FileHandle.standardError.write(Data(text.utf8))
+            Output.note(text)
         }
     }
 
@@ -61,7 +61,7 @@ struct BenchOptions: ParsableArguments {
             rows.append(["status \(status)", "\(report.statuses[status] ?? 0)"])
         }
         rows += report.facts.map { [$0.name, BenchOptions.text($0.value)] }
-        Output.table([report.name.uppercased(), ""], rows)
+        try Output.table([report.name.uppercased(), ""], rows)
     }
 
     private static let percentiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)]

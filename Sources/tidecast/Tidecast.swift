@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import Foundation
 import Node
 
@@ -15,6 +16,8 @@ struct Tidecast: AsyncParsableCommand {
         ])
 
     static func main() async {
+        // A write to a pipe without a reader then fails, and the command says what is lost.
+        signal(SIGPIPE, SIG_IGN)
         do {
             var command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -32,10 +35,22 @@ struct Tidecast: AsyncParsableCommand {
     /// Prints the error and ends at once. Threads of a server that did not start may still run, and need what
     /// `exit` would free, libcrypto's tables first.
     private static func end(_ error: any Error) -> Never {
+        if let failure = error as? OutputFailure { end(failure) }
         let code = exitCode(for: error)
-        guard !code.isSuccess else { exit(withError: error) }
-        FileHandle.standardError.write(Data("\(fullMessage(for: error))\n".utf8))
-        fflush(nil)
-        _exit(code.rawValue)
+        guard code.isSuccess else {
+            Output.note("\(fullMessage(for: error))\n")
+            _exit(code.rawValue)
+        }
+        // A help text, a version, or a script for a shell.
+        do { try Output.line(fullMessage(for: error)) } catch {
+            if let failure = error as? OutputFailure { end(failure) }
+        }
+        _exit(0)
+    }
+
+    private static func end(_ failure: OutputFailure) -> Never {
+        if failure.isQuiet { _exit(OutputFailure.pipeExitCode) }
+        Output.note("Error: \(failure)\n")
+        _exit(OutputFailure.exitCode)
     }
 }

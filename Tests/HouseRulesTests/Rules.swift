@@ -69,7 +69,7 @@ extension Rule {
 
     static let all: [Rule] = [
         imports, ciphers, clocks, tasks, randomness, fileLength, lineLength, functionLength, unsafe, markers,
-        plainWords, testNames, sentences, labels,
+        plainWords, testNames, sentences, labels, output,
     ]
 
     static let imports = Rule(name: "imports of the core") { file in
@@ -210,6 +210,24 @@ extension Rule {
             words.first { file.lines[index].containsWord($0) }.map {
                 (index, "\($0) stays for ever: do it now, or write an issue")
             }
+        }
+    }
+
+    /// Programs that people run by hand in this repository, and nobody in a pipe.
+    private static let workbench: Set = [
+        "simulate", "fuzz", "core-bench", "push-bench", "apns-bench", "gossip-bench", "messaging-sample",
+    ]
+
+    /// `print` hides a failed write, and `FileHandle` ends the process with it.
+    static let output = Rule(name: "output that may fail") { file in
+        guard !file.isTest, !Rule.workbench.contains(file.module) else { return [] }
+        return file.code.indices.compactMap { index in
+            let code = file.code[index]
+            let prints = code.ranges(of: "print(").contains { range in
+                code[..<range.lowerBound].last.map { !$0.isLetter && $0 != "." } ?? true
+            }
+            guard prints || code.contains("FileHandle.standard") else { return nil }
+            return (index, "write through CommandOutput, which says when that fails")
         }
     }
 

@@ -45,6 +45,7 @@ import Testing
         "no function has more than two parameters without a label":
             "func a(_ b: Int, _ c: Int, _ d: Int) {}",
         "length of a sentence in a comment": "//" + String(repeating: " so", count: 31),
+        "output that may fail": "print(1)",
     ]
 
     @Test("every rule is seen failing in every target of the core, and says where and what to do instead")
@@ -171,6 +172,15 @@ import Testing
     func notUnsafe() {
         let text = "if a != b, !c { }\nlet text = \"really!\"\nif a! != b {}\nlet d = !(e)\n"
         #expect(RulesTests.lines(.unsafe, "Sources/Edge/A.swift", text) == [3])
+    }
+
+    @Test("output goes through the module that says when it fails")
+    func output() {
+        for code in ["    print(a)", "FileHandle.standardError.write(a)", "return print(a)"] {
+            #expect(RulesTests.lines(.output, "Sources/tidecast/A.swift", "\n" + code) == [2])
+            #expect(RulesTests.lines(.output, "Sources/simulate/A.swift", "\n" + code) == [])
+        }
+        #expect(RulesTests.lines(.output, "Sources/Edge/A.swift", "a.fingerprint(b) + a.print(c)") == [])
     }
 
     @Test("no markers are left")

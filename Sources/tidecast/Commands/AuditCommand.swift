@@ -13,7 +13,7 @@ struct Audit: ParsableCommand {
         let entries = answer["entries"] as? [[String: Any]] ?? []
         if connection.json { return try Output.json(entries) }
         let columns = ["time", "who", "from", "action", "what"]
-        Output.table(
+        try Output.table(
             columns.map { $0.uppercased() },
             entries.map { entry in columns.map { entry[$0] as? String ?? "" } })
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import FCMAPI
 import Foundation
 import TLS
@@ -63,7 +64,7 @@ struct Cert: ParsableCommand {
                 try folder.writeKey(made.keyPEM, "\(file).key")
                 try folder.write(made.certificatePEM + authorityText, "\(file).pem")
             }
-            print(advice(files))
+            try Output.line(advice(files))
         }
 
         private func advice(_ files: [String]) -> String {
@@ -107,7 +108,7 @@ struct Cert: ParsableCommand {
                 try folder.writeKey(made.keyPEM, "\(node).key")
                 try folder.write(made.certificatePEM + authorityText, "\(node).pem")
             }
-            print("\(files.joined(separator: ", ")) are in \(folder.path)")
+            try Output.line("\(files.joined(separator: ", ")) are in \(folder.path)")
         }
     }
 

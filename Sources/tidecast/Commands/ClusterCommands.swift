@@ -15,7 +15,7 @@ struct Cluster: ParsableCommand {
         func run() throws {
             let answer = try connection.call(.GET, "/admin/cluster").object
             if connection.json { return try Output.json(answer) }
-            Cluster.show(answer)
+            try Cluster.show(answer)
         }
     }
 
@@ -30,11 +30,10 @@ struct Cluster: ParsableCommand {
                 if connection.json {
                     try Output.json(answer)
                 } else {
-                    if isatty(STDOUT_FILENO) == 1 { print("\u{1B}[2J\u{1B}[H", terminator: "") }
-                    print(Date().formatted(.iso8601))
-                    Cluster.show(answer)
+                    if isatty(STDOUT_FILENO) == 1 { try Output.bytes(Array("\u{1B}[2J\u{1B}[H".utf8)) }
+                    try Output.line(Date().formatted(.iso8601))
+                    try Cluster.show(answer)
                 }
-                fflush(nil)
                 sleep(1)
             }
         }
@@ -58,7 +57,7 @@ struct Cluster: ParsableCommand {
             if connection.json {
                 try Output.json(["node": node, "state": "left"])
             } else {
-                print("\(node) has left, and stays out until `tidecast cluster uncordon \(node)`")
+                try Output.line("\(node) has left, and stays out until `tidecast cluster uncordon \(node)`")
             }
         }
 
@@ -76,7 +75,7 @@ struct Cluster: ParsableCommand {
                 let members = answer["members"] as? [[String: Any]] ?? []
                 guard let left = members.first(where: { $0["node"] as? String == node }) else { return true }
                 if !connection.json {
-                    print("\(node) still has \(left["partitions"] ?? 0) partitions")
+                    try Output.line("\(node) still has \(left["partitions"] ?? 0) partitions")
                     fflush(nil)
                 }
                 usleep(250_000)
@@ -93,7 +92,11 @@ struct Cluster: ParsableCommand {
 
         func run() throws {
             _ = try connection.call(.POST, "/admin/cluster/uncordon", body: ["node": node])
-            if connection.json { try Output.json(["node": node]) } else { print("\(node) may come back") }
+            if connection.json {
+                try Output.json(["node": node])
+            } else {
+                try Output.line("\(node) may come back")
+            }
         }
     }
 
@@ -106,45 +109,45 @@ struct Cluster: ParsableCommand {
         return zones.keys.allSatisfy(\.isEmpty) ? [:] : zones
     }
 
-    fileprivate static func show(_ answer: [String: Any]) {
+    fileprivate static func show(_ answer: [String: Any]) throws {
         let members = answer["members"] as? [[String: Any]] ?? []
         let zones = Cluster.zones(of: members)
         let columns =
             ["node", "state", "roles"] + (zones.isEmpty ? [] : ["zone"])
             + ["partitions", "weight", "session", "peer", "version"]
-        Output.table(
+        try Output.table(
             columns.map { $0.uppercased() },
             members.map { member in columns.map { "\(member[$0] ?? "")" } })
         if !zones.isEmpty {
             let shares = zones.sorted { $0.key < $1.key }.map { zone, share in
                 "\(zone.isEmpty ? "none" : zone) \(share)"
             }
-            print("partitions by zone: \(shares.joined(separator: ", "))")
+            try Output.line("partitions by zone: \(shares.joined(separator: ", "))")
         }
         let gone = answer["gone"] as? [String] ?? []
-        if !gone.isEmpty { print("gone: \(gone.joined(separator: ", "))") }
+        if !gone.isEmpty { try Output.line("gone: \(gone.joined(separator: ", "))") }
         for one in answer["quarantined"] as? [[String: Any]] ?? [] {
-            print("quarantined here: partition \(one["partition"] ?? ""): \(one["reason"] ?? "")")
+            try Output.line("quarantined here: partition \(one["partition"] ?? ""): \(one["reason"] ?? "")")
         }
         for one in answer["refused"] as? [[String: Any]] ?? [] {
-            print(
+            try Output.line(
                 "refused here: partition \(one["partition"] ?? ""), for \(one["seconds"] ?? 0) s: "
                     + "\(one["reason"] ?? "")")
         }
         let cordoned = answer["cordoned"] as? [String] ?? []
         if !cordoned.isEmpty {
-            print("kept out until `cluster uncordon`: \(cordoned.joined(separator: ", "))")
+            try Output.line("kept out until `cluster uncordon`: \(cordoned.joined(separator: ", "))")
         }
         let away = answer["databasesAway"] as? [Int] ?? []
-        if !away.isEmpty { print("away: \(away.map { "database \($0)" }.joined(separator: ", "))") }
+        if !away.isEmpty { try Output.line("away: \(away.map { "database \($0)" }.joined(separator: ", "))") }
         for link in answer["linksDown"] as? [[String: Any]] ?? [] {
-            print(
+            try Output.line(
                 "link down: \(link["node"] ?? "") to \(link["peer"] ?? ""), for \(link["seconds"] ?? 0) s: "
                     + "\(link["reason"] ?? "")")
         }
         let partitions = answer["partitions"] as? [[String: Any]] ?? []
         let unowned = answer["unowned"] as? Int ?? 0
-        print(
+        try Output.line(
             "\(partitions.count) partitions, \(unowned) without an owner; seen by \(answer["node"] ?? "")"
                 + ", which is \(answer["status"] ?? "")")
     }

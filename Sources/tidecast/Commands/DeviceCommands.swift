@@ -20,7 +20,7 @@ struct Device: ParsableCommand {
             .object
             if connection.json { return try Output.json(answer) }
             for field in ["name", "token", "credential", "createTime"] {
-                print("\(field): \(answer[field] as? String ?? "")")
+                try Output.line("\(field): \(answer[field] as? String ?? "")")
             }
         }
     }
@@ -34,7 +34,7 @@ struct Device: ParsableCommand {
             let devices = try connection.pages(
                 "/v1/projects/\(project.segment)/registrations", of: "registrations")
             if connection.json { return try Output.json(devices) }
-            Output.table(
+            try Output.table(
                 ["DEVICE", "LAST SEEN", "TOPICS", "WAITING"],
                 devices.map { device in
                     [
@@ -57,7 +57,7 @@ struct Device: ParsableCommand {
             let path = "/v1/projects/\(project.segment)/registrations/\(token.segment)/topicSubscriptions"
             let topics = try connection.pages(path, of: "topicSubscriptions")
             if connection.json { return try Output.json(topics) }
-            Output.table(
+            try Output.table(
                 ["TOPIC", "SINCE"],
                 topics.map { [$0["topicName"] as? String ?? "", $0["createTime"] as? String ?? ""] })
         }
@@ -71,7 +71,7 @@ struct Device: ParsableCommand {
 
         func run() throws {
             _ = try connection.call(.DELETE, "/v1/projects/\(project.segment)/registrations/\(token.segment)")
-            if connection.json { try Output.json([String: String]()) } else { print("deleted") }
+            if connection.json { try Output.json([String: String]()) } else { try Output.line("deleted") }
         }
     }
 }
@@ -89,7 +89,7 @@ struct Topic: ParsableCommand {
         func run() throws {
             let topics = try connection.pages("/v1/projects/\(project.segment)/topics", of: "topics")
             if connection.json { return try Output.json(topics) }
-            Output.table(
+            try Output.table(
                 ["TOPIC", "MEMBERS"],
                 topics.map { [$0["topicName"] as? String ?? "", "\($0["memberCount"] ?? 0)"] })
         }
@@ -107,9 +107,9 @@ struct Topic: ParsableCommand {
                 .object
             if connection.json { return try Output.json(answer) }
             switch answer["memberCount"] as? Int ?? 0 {
-            case 0: print("no device is subscribed to \(topic), so \(project) has no such topic")
-            case 1: print("\(topic): 1 member")
-            case let count: print("\(topic): \(count) members")
+            case 0: try Output.line("no device is subscribed to \(topic), so \(project) has no such topic")
+            case 1: try Output.line("\(topic): 1 member")
+            case let count: try Output.line("\(topic): \(count) members")
             }
         }
     }

@@ -20,7 +20,7 @@ struct Key: ParsableCommand {
             let keys =
                 try connection.call(.GET, "/admin/keys\(query)").object["keys"] as? [[String: Any]] ?? []
             if connection.json { return try Output.json(keys) }
-            Output.table(
+            try Output.table(
                 ["ID", "KIND", "PROJECT", "STATE", "CREATED", "EXPIRES", "LAST USED", "NAME"],
                 keys.map { key in
                     func text(_ field: String) -> String { key[field] as? String ?? "-" }
@@ -90,7 +90,7 @@ struct Key: ParsableCommand {
         func run() throws {
             let key = try connection.call(.POST, "/admin/keys/\(id.segment)/expire", body: when.fields).object
             if connection.json { return try Output.json(key) }
-            print("\(key["id"] ?? "") ends: \(key["expireTime"] as? String ?? "never")")
+            try Output.line("\(key["id"] ?? "") ends: \(key["expireTime"] as? String ?? "never")")
         }
     }
 
@@ -102,7 +102,7 @@ struct Key: ParsableCommand {
 
         func run() throws {
             let key = try connection.call(.POST, "/admin/keys/\(id.segment)/revoke", body: [:]).object
-            if connection.json { try Output.json(key) } else { print("\(key["id"] ?? "") revoked") }
+            if connection.json { try Output.json(key) } else { try Output.line("\(key["id"] ?? "") revoked") }
         }
     }
 
@@ -198,7 +198,7 @@ private enum ServerKeys {
                 ])
             }
         }
-        Output.table(["USE", "NUMBER", "STATE", "FROM", "UNTIL"], rows)
+        try Output.table(["USE", "NUMBER", "STATE", "FROM", "UNTIL"], rows)
     }
 }
 
@@ -229,11 +229,22 @@ struct AccountOutput: ParsableArguments {
         var shown = made
         if let file {
             let done = "service account key \(made["id"] ?? "") made"
-            guard try file.keep(made["serviceAccount"], done) else { return }
+            guard try file.keep(made["serviceAccount"], done, ifLost: remedy(made)) else { return }
             shown["serviceAccount"] = serviceAccount
-            if !connection.json { return print("\(done), in \(serviceAccount ?? "")") }
+            if !connection.json { return try Output.line("\(done), in \(serviceAccount ?? "")") }
         }
-        if connection.json { try Output.json(shown) } else { print(made["key"] as? String ?? "") }
+        let lost = "the secret that was made is lost: \(remedy(made))"
+        try Output.onlyCopy(lost) {
+            if connection.json {
+                try Output.json(shown)
+            } else {
+                try Output.line(made["key"] as? String ?? "")
+            }
+        }
+    }
+
+    private func remedy(_ made: [String: Any]) -> String {
+        "`tidecast key revoke \(made["id"] ?? "")`, and make another"
     }
 }
 

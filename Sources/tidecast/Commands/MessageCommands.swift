@@ -17,8 +17,10 @@ private func change(
     }
     if connection.json { return try Output.json(["results": results]) }
     let refused = results.enumerated().filter { !$0.element.isEmpty }
-    for (index, result) in refused { print("\(tokens[index]): \(result["error"] as? String ?? "refused")") }
-    print("\(results.count - refused.count) of \(results.count) done")
+    for (index, result) in refused {
+        try Output.line("\(tokens[index]): \(result["error"] as? String ?? "refused")")
+    }
+    try Output.line("\(results.count - refused.count) of \(results.count) done")
     if !refused.isEmpty { throw ExitCode.failure }
 }
 
@@ -93,7 +95,11 @@ struct Send: ParsableCommand {
             .POST, "/v1/projects/\(project.segment)/messages:send", body: request
         )
         .object
-        if connection.json { try Output.json(answer) } else { print(answer["name"] as? String ?? "") }
+        if connection.json {
+            try Output.json(answer)
+        } else {
+            try Output.line(answer["name"] as? String ?? "")
+        }
     }
 }
 
@@ -141,7 +147,7 @@ struct Listen: ParsableCommand {
         if let lastEventId { headers.append(("last-event-id", lastEventId)) }
         do {
             try connection.client().stream(path, headers: headers) { bytes in
-                FileHandle.standardOutput.write(Data(bytes))
+                try Output.bytes(bytes)
             }
         } catch let error as ClientError where error.status == 401 {
             // The server tells a stranger nothing of what there is.

@@ -24,14 +24,17 @@ struct Project: ParsableCommand {
             var body = ["id": id]
             body["tokenUri"] = tokenURI
             let answer = try connection.call(.POST, "/admin/projects", body: body, mayMakeFolder: true).object
-            guard try file.keep(answer["serviceAccount"], "project \(id) made") else { return }
+            let remedy = "make another with `tidecast key create \(id) --kind service-account`"
+            guard try file.keep(answer["serviceAccount"], "project \(id) made", ifLost: remedy) else {
+                return
+            }
             if connection.json {
                 return try Output.json([
                     "project": id, "projectNumber": answer["projectNumber"] ?? 0,
                     "serviceAccount": serviceAccount,
                 ])
             }
-            print("project \(id) made; service account in \(serviceAccount)")
+            try Output.line("project \(id) made; service account in \(serviceAccount)")
         }
     }
 
@@ -42,7 +45,7 @@ struct Project: ParsableCommand {
             let projects =
                 try connection.call(.GET, "/admin/projects").object["projects"] as? [[String: Any]] ?? []
             if connection.json { return try Output.json(projects) }
-            Output.table(
+            try Output.table(
                 ["PROJECT", "NUMBER"],
                 projects.map { [$0["project"] as? String ?? "", "\($0["projectNumber"] ?? 0)"] })
         }
@@ -56,7 +59,11 @@ struct Project: ParsableCommand {
         func run() throws {
             try Consent.demand("Delete project \(id), its keys and accounts?", id, given: yes)
             _ = try connection.call(.DELETE, "/admin/projects/\(id.segment)")
-            if connection.json { try Output.json(["project": id]) } else { print("project \(id) deleted") }
+            if connection.json {
+                try Output.json(["project": id])
+            } else {
+                try Output.line("project \(id) deleted")
+            }
         }
     }
 
@@ -109,7 +116,7 @@ struct Project: ParsableCommand {
             ).object
             if connection.json { return try Output.json(answer) }
             let limits = answer["limits"] as? [String: Any] ?? [:]
-            Output.table(["QUOTA", "LIMIT"], limits.keys.sorted().map { [$0, "\(limits[$0] ?? "")"] })
+            try Output.table(["QUOTA", "LIMIT"], limits.keys.sorted().map { [$0, "\(limits[$0] ?? "")"] })
         }
     }
 
@@ -130,7 +137,12 @@ struct Project: ParsableCommand {
                     .POST, "/admin/projects/\(id.segment)/keys", body: ["kind": kind]
                 )
                 .object
-                if connection.json { try Output.json(answer) } else { print(answer["key"] as? String ?? "") }
+                let lost =
+                    "the key that was made is lost: `tidecast key revoke \(answer["id"] ?? "")`, and make another"
+                try Output.onlyCopy(lost) {
+                    if connection.json { return try Output.json(answer) }
+                    try Output.line(answer["key"] as? String ?? "")
+                }
             }
         }
     }

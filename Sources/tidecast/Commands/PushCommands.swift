@@ -50,7 +50,7 @@ extension Project.Push {
                 .POST, "/admin/projects/\(id.segment)/push/web", body: body
             ).object
             if connection.json { return try Output.json(answer) }
-            print(answer["publicKey"] as? String ?? "")
+            try Output.line(answer["publicKey"] as? String ?? "")
         }
     }
 }

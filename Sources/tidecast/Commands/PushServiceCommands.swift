@@ -52,7 +52,7 @@ extension Project.Push {
                 .POST, "/admin/projects/\(id.segment)/push/apns", body: body
             ).object
             if connection.json { return try Output.json(answer) }
-            print("apns on")
+            try Output.line("apns on")
         }
     }
 
@@ -91,7 +91,7 @@ extension Project.Push {
                 .POST, "/admin/projects/\(id.segment)/push/fcm", body: body
             ).object
             if connection.json { return try Output.json(answer) }
-            print("fcm on")
+            try Output.line("fcm on")
         }
     }
 
@@ -115,7 +115,7 @@ extension Project.Push {
                 .POST, "/admin/projects/\(id.segment)/push/serve", body: body
             ).object
             if connection.json { return try Output.json(answer) }
-            print(answer["userAgents"] as? String ?? "")
+            try Output.line(answer["userAgents"] as? String ?? "")
         }
     }
 
@@ -128,7 +128,7 @@ extension Project.Push {
             let answer = try connection.call(.GET, "/admin/projects/\(id.segment)/push").object
             if connection.json { return try Output.json(answer) }
             func service(_ name: String) -> [String: Any] { answer[name] as? [String: Any] ?? [:] }
-            Output.table(
+            try Output.table(
                 ["SETTING", "VALUE"],
                 Self.web(service("web")) + Self.apns(service("apns")) + Self.fcm(service("fcm"))
                     + Self.serve(service("serve")))
@@ -194,8 +194,8 @@ extension Project.Push {
             ).object
             if connection.json { return try Output.json(answer) }
             let pushes = answer["pushes"] as? [[String: Any]] ?? []
-            if pushes.isEmpty { return print("no push service has answered to \(last) lately") }
-            Output.table(
+            if pushes.isEmpty { return try Output.line("no push service has answered to \(last) lately") }
+            try Output.table(
                 ["SERVICE", "OUTCOME", "COUNT", "NEWEST", "REASON"],
                 pushes.map { push in
                     ["kind", "outcome", "count", "time", "reason"].map { push[$0].map { "\($0)" } ?? "" }
@@ -234,12 +234,12 @@ extension Project.Push {
             if let bundleId { path += "/\(sandbox ? "sandbox" : "production")/\(bundleId.segment)" }
             let answer = try connection.call(.DELETE, path).object
             if connection.json { return try Output.json(answer) }
-            if let bundleId { return print("the key for \(bundleId) is removed") }
-            if service == "serve" { return print("serve off") }
+            if let bundleId { return try Output.line("the key for \(bundleId) is removed") }
+            if service == "serve" { return try Output.line("serve off") }
             // A service that the project has no settings for is neither on nor off.
             for name in service.map({ [$0] }) ?? Self.services
             where (answer[name] as? [String: Any])?["state"] as? String == "off" {
-                print("\(name) off")
+                try Output.line("\(name) off")
             }
         }
     }

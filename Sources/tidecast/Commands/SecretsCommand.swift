@@ -1,5 +1,6 @@
 import ArgumentParser
 import Catalog
+import CommandOutput
 import Node
 
 struct Secrets: ParsableCommand {
@@ -14,8 +15,12 @@ struct Secrets: ParsableCommand {
 
         func run() throws {
             let output = try SecretOutput(file, replacing: false)
-            if try output.keep(try SecretsKeys.make() + (file == "-" ? "" : "\n"), "a secrets key was made") {
-                print("the secrets key is in \(file); keep a copy of it apart from the database's copies")
+            if try output.keep(
+                try SecretsKeys.make() + (file == "-" ? "" : "\n"), "a secrets key was made",
+                ifLost: "make another")
+            {
+                try Output.line(
+                    "the secrets key is in \(file); keep a copy of it apart from the database's copies")
             }
         }
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import Foundation
 import Logging
 import Node
@@ -207,6 +208,6 @@ struct JSONLog: LogHandler {
             let data = try? JSONSerialization.data(
                 withJSONObject: fields, options: [.sortedKeys, .withoutEscapingSlashes])
         else { return }
-        FileHandle.standardError.write(data + Data([0x0A]))
+        LogOutput.standardError.write(data + [0x0A])
     }
 }

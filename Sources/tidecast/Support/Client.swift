@@ -81,7 +81,9 @@ struct Client {
 
     /// Reads a streaming answer: `onChunk` gets the bytes as they come, until the server ends the answer or
     /// the connection breaks.
-    func stream(_ path: String, headers: [(String, String)], onChunk: @escaping @Sendable ([UInt8]) -> Void)
+    func stream(
+        _ path: String, headers: [(String, String)], onChunk: @escaping @Sendable ([UInt8]) throws -> Void
+    )
         throws
     {
         let response = try request(.GET, path, body: nil, headers: headers, onChunk: onChunk)
@@ -158,7 +160,7 @@ struct Client {
 
     private func request(
         _ method: HTTPMethod, _ path: String, body: [String: Any]?, headers: [(String, String)] = [],
-        onChunk: (@Sendable ([UInt8]) -> Void)?
+        onChunk: (@Sendable ([UInt8]) throws -> Void)?
     ) throws -> Response {
         let bytes = try body.map { [UInt8](try JSONSerialization.data(withJSONObject: $0)) } ?? []
         var head = HTTPRequestHead(version: .http1_1, method: method, uri: path)
@@ -224,13 +226,13 @@ private final class ClientHandler: ChannelInboundHandler {
 
     private let head: HTTPRequestHead
     private let body: [UInt8]
-    private let onChunk: (@Sendable ([UInt8]) -> Void)?
+    private let onChunk: (@Sendable ([UInt8]) throws -> Void)?
     private let done: EventLoopPromise<Client.Response>
     private var response = Client.Response(status: 0, body: [])
     private var isDone = false
 
     init(
-        head: HTTPRequestHead, body: [UInt8], onChunk: (@Sendable ([UInt8]) -> Void)?,
+        head: HTTPRequestHead, body: [UInt8], onChunk: (@Sendable ([UInt8]) throws -> Void)?,
         done: EventLoopPromise<Client.Response>
     ) {
         self.head = head
@@ -252,7 +254,8 @@ private final class ClientHandler: ChannelInboundHandler {
         case .head(let head): response.status = Int(head.status.code)
         case .body(let buffer):
             let bytes = [UInt8](buffer.readableBytesView)
-            if let onChunk, response.status == 200 { onChunk(bytes) } else { response.body += bytes }
+            guard let onChunk, response.status == 200 else { return response.body += bytes }
+            do { try onChunk(bytes) } catch { fail(error, context) }
         case .end: finish(context)
         }
     }

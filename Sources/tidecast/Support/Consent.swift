@@ -1,3 +1,4 @@
+import CommandOutput
 import Foundation
 
 /// The operator's consent to an act that cannot be undone.
@@ -9,7 +10,7 @@ enum Consent {
         guard isatty(STDIN_FILENO) == 1 else {
             throw ClientError("\(question) Nothing was done: there is no terminal to ask on, so give --yes")
         }
-        FileHandle.standardError.write(Data("\(question) Type \(name) to go on: ".utf8))
+        Output.note("\(question) Type \(name) to go on: ")
         guard readLine() == name else { throw ClientError("nothing was done") }
     }
 }

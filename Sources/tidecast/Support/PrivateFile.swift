@@ -1,3 +1,4 @@
+import CommandOutput
 import Foundation
 
 /// A file for secrets, of mode 0600. It is written under another name beside its place, and put there when it
@@ -77,19 +78,19 @@ struct SecretOutput {
     }
 
     /// False where the secret went to standard output, which may carry nothing else: `done` then goes to
-    /// standard error.
-    func keep(_ secret: Any?, _ done: String) throws -> Bool {
+    /// standard error. `loss`: what to do about a secret that could be written nowhere.
+    func keep(_ secret: Any?, _ done: String, ifLost loss: String) throws -> Bool {
         let text = secret as? String ?? ""
         guard let file else {
-            FileHandle.standardError.write(Data("\(done)\n".utf8))
-            print(text)
+            try Output.onlyCopy("the secret that was made is lost: \(loss)") { try Output.line(text) }
+            Output.note("\(done)\n")
             return false
         }
         do {
             try file.finish(text)
         } catch {
             // The secret is made, and nobody else has it: it must not be lost.
-            print(text)
+            try Output.onlyCopy("the secret that was made is lost: \(loss)") { try Output.line(text) }
             throw error
         }
         return true

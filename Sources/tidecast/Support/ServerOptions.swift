@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import Foundation
 import Logging
 import NIOHTTP1
@@ -157,7 +158,7 @@ enum OwnServer {
         try Settings.demandPrivate(folder, .folder, environment: environment)
         configuration.secrets = try Settings.secrets(environment)
         let opened = try Node(configuration, log: log) { reason in
-            FileHandle.standardError.write(Data("tidecast: \(reason)\n".utf8))
+            Output.note("tidecast: \(reason)\n")
             exit(70)
         }
         node.withLock { $0 = opened }

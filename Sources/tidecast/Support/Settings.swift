@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import Configuration
 import FCMAPI
 import Foundation
@@ -105,6 +106,7 @@ struct Settings {
         }
         configuration.insistsOnCount = partitions != nil
         configuration.allocatedBytes = { Allocator.allocatedBytes() }
+        configuration.logLinesLost = { LogOutput.standardError.linesLost }
         configuration.devHosts = try await devHosts(flags, config, configuration: configuration)
         configuration.secrets = try await secrets(flags.secretsKeyFile, config)
         configuration.mayHaveLooseModes = try await config.bool(flags.looseModes, "looseModes")
