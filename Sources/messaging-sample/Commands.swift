@@ -23,6 +23,9 @@ func perform(_ line: String) {
                 print("deleted")
             } catch { print("delete failed \(error)") }
         }
+    case ("deleteData", _):
+        client.deleteData { print($0.map { "deleteData failed \($0)" } ?? "deleted data") }
+        print("noted")
     case ("topics", _): print("topics \(client.topics.joined(separator: " "))")
     case ("address", .some(let text)):
         let digits = Array(text)

@@ -3,7 +3,8 @@
 //     messaging-sample SERVER PROJECT FOLDER [KEY]
 //
 // It subscribes to `weather`, prints a line for each thing that happens, and takes commands from its input, a
-// line each: `subscribe TOPIC`, `unsubscribe TOPIC`, `token`, `delete`, `topics`, `address HEX`, `quit`.
+// line each: `subscribe TOPIC`, `unsubscribe TOPIC`, `token`, `delete`, `deleteData`, `topics`,
+// `address HEX`, `wake`, `quit`.
 @preconcurrency import Foundation
 import TidecastMessaging
 

@@ -21,22 +21,23 @@ import Testing
         var state = ClientState()
         state.wishes["news"] = .init(isWanted: true, version: 3, confirmed: 2)
         state.position = "e1"
+        let all = Registrations(current: MachineWorld.device, ended: [MachineWorld.device2])
         do {
             let storage = try FileStorage(folder: folder.url)
-            #expect(try storage.load().state == ClientState())
+            #expect(try storage.load().state == nil)
             try storage.store(state, isUrgent: true)
-            try storage.store(MachineWorld.device)
+            try storage.store(all)
         }
         let storage = try FileStorage(folder: folder.url)
         let found = try storage.load()
-        #expect(found.state == state && found.registration == MachineWorld.device)
+        #expect(found.state == state && found.registrations == all)
         for name in ["state.json", "registration.json", "lock"] {
             #expect(try FileStorageTests.mode(folder.url.appendingPathComponent(name)) == 0o600)
         }
         #expect(try FileStorageTests.mode(folder.url) == 0o700)
-        try storage.store(nil)
-        try storage.store(nil)
-        #expect(try storage.load().registration == nil)
+        try storage.store(Registrations())
+        try storage.store(Registrations())
+        #expect(try storage.load().registrations == Registrations())
     }
 
     @Test("belong to one process at a time")

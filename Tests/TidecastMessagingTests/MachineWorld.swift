@@ -8,8 +8,13 @@ struct MachineWorld {
     var now = Duration.seconds(1000)
     var sent: [(number: UInt64, call: Call)] = []
     var stream: (number: UInt64, resume: String?)?
-    var stored: ClientState
-    var storedRegistration: Registration?
+    /// What the next process finds; `nil` where no state was ever stored.
+    var stored: ClientState?
+    var storedRegistrations: Registrations
+    /// The storage refuses with this.
+    var storageError: MessagingError?
+    /// The process dies before the storage takes so many pieces more.
+    var diesAfter: Int?
     /// What each waiting caller has heard; one entry for each time.
     var heard: [UInt64: [MessagingError?]] = [:]
     var tokens: [UInt64: [Result<String, MessagingError>]] = [:]
@@ -22,12 +27,12 @@ struct MachineWorld {
     static let device = Registration(fid: "fid1", token: "fid1:proof", credential: "secret1")
 
     init(
-        state: ClientState = ClientState(), registration: Registration? = nil, seed: UInt64 = 1,
-        now: Duration = .seconds(1000)
+        state: ClientState? = nil, registration: Registration? = nil, ended: [Registration] = [],
+        seed: UInt64 = 1, now: Duration = .seconds(1000)
     ) {
-        machine = Machine(state: state, registration: registration, seed: seed)
+        storedRegistrations = Registrations(current: registration, ended: ended)
+        machine = Machine(state: state, registrations: storedRegistrations, seed: seed)
         stored = state
-        storedRegistration = registration
         self.now = now
         act { $0.start(now: $1) }
     }
@@ -45,22 +50,34 @@ struct MachineWorld {
 
     /// The next process of the same device: all that was not stored is lost.
     func restarted(seed: UInt64 = 7) -> MachineWorld {
-        MachineWorld(state: stored, registration: storedRegistration, seed: seed, now: now)
+        MachineWorld(
+            state: stored, registration: storedRegistrations.current, ended: storedRegistrations.ended,
+            seed: seed, now: now)
     }
 
     mutating func act(_ body: (inout Machine, Duration) -> Void) {
         body(&machine, now)
-        for effect in machine.takeEffects() { carryOut(effect) }
+        var effects = machine.takeEffects()
+        while !effects.isEmpty {
+            for effect in effects where diesAfter != 0 { carryOut(effect) }
+            effects = machine.takeEffects()
+        }
+    }
+
+    private mutating func store(_ piece: Storing.Piece, _ body: (inout MachineWorld) -> Void) {
+        if storageError == nil { body(&self) }
+        machine.stored(piece, storageError, now: now)
+        if let left = diesAfter { diesAfter = left - 1 }
     }
 
     private mutating func carryOut(_ effect: Effect) {
         switch effect {
         case .store(let state, let isUrgent):
-            stored = state
+            store(.state) { $0.stored = state }
             trace.append(isUrgent ? "store at once" : "store")
-        case .storeRegistration(let registration):
-            storedRegistration = registration
-            trace.append("store registration")
+        case .storeRegistrations(let all):
+            store(.registrations) { $0.storedRegistrations = all }
+            trace.append("store registrations")
         case .send(let number, let call):
             sent.append((number, call))
             trace.append("send")
@@ -131,6 +148,7 @@ struct MachineWorld {
     }
 
     var calls: [Call] { sent.map(\.call) }
+    var storedRegistration: Registration? { storedRegistrations.current }
     func change(_ topic: String, _ isSubscribe: Bool, by device: Registration = device) -> Call {
         .change(device, topic: topic, isSubscribe: isSubscribe)
     }

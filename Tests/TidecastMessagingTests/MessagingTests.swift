@@ -55,14 +55,26 @@ private final class FakeTransport: Transport, @unchecked Sendable {  // Safe: `l
 
 private final class MemoryStorage: Storage, @unchecked Sendable {  // Safe: `lock` guards all variables.
     private let lock = NSLock()
-    private var state = ClientState()
-    private var registration: Registration?
+    private var state: ClientState?
+    private var registrations = Registrations()
+    private var error: MessagingError?
 
-    func load() throws -> (state: ClientState, registration: Registration?) {
-        lock.withLock { (state, registration) }
+    func refuse(_ error: MessagingError?) { lock.withLock { self.error = error } }
+    func load() throws -> (state: ClientState?, registrations: Registrations) {
+        lock.withLock { (state, registrations) }
     }
-    func store(_ state: ClientState, isUrgent: Bool) throws { lock.withLock { self.state = state } }
-    func store(_ registration: Registration?) throws { lock.withLock { self.registration = registration } }
+    func store(_ state: ClientState, isUrgent: Bool) throws {
+        try lock.withLock {
+            if let error { throw error }
+            self.state = state
+        }
+    }
+    func store(_ registrations: Registrations) throws {
+        try lock.withLock {
+            if let error { throw error }
+            self.registrations = registrations
+        }
+    }
 }
 
 @Suite("The client that an app uses") struct MessagingTests {
@@ -81,7 +93,7 @@ private final class MemoryStorage: Storage, @unchecked Sendable {  // Safe: `loc
         let client = try MessagingTests.client(transport, storage)
         #expect(try await client.token() == "f:p")
         client.subscribe(toTopic: "noted", completion: nil)
-        #expect(try storage.load().state.wishes["noted"]?.isWanted == true)
+        #expect(try storage.load().state?.wishes["noted"]?.isWanted == true)
         try await client.subscribe(toTopic: "/topics/news")
         #expect(client.topics == ["news", "noted"])
         #expect(
@@ -100,6 +112,21 @@ private final class MemoryStorage: Storage, @unchecked Sendable {  // Safe: `loc
         #expect(MessagingError.errorDomain == "com.google.fcm")
         let many = await #expect(throws: MessagingError.self) { try await client.subscribe(toTopic: "many") }
         #expect(many?.code == .tooManyTopics)
+    }
+
+    @Test("tells a caller whose change is confirmed and not stored of the storage's error")
+    func notStored() async throws {
+        let storage = MemoryStorage()
+        let client = try MessagingTests.client(FakeTransport(), storage)
+        try await client.subscribe(toTopic: "news")
+        storage.refuse(MessagingError(.storage, "full"))
+        let error = await #expect(throws: MessagingError.self) {
+            try await client.unsubscribe(fromTopic: "news")
+        }
+        #expect(error?.code == .storage && error?.message.contains("full") == true)
+        #expect(client.topics == [])
+        storage.refuse(nil)
+        while try storage.load().state?.wishes["news"] != nil { try await Task.sleep(for: .milliseconds(50)) }
     }
 
     @Test("gives completions on the main queue")
@@ -127,12 +154,12 @@ private final class MemoryStorage: Storage, @unchecked Sendable {  // Safe: `loc
         var names: [String] = []
         for await message in client.messages {
             names.append(message.messageID)
-            let position = try storage.load().state.position
+            let position = try storage.load().state?.position
             #expect(position == (names.count == 1 ? nil : "e\(names.count - 1)"))
             if names.count == 3 { break }
         }
         #expect(names == ["m1", "m2", "m3"])
-        #expect(try storage.load().state.position == "e2", "a loop that is left has not handled the last")
+        #expect(try storage.load().state?.position == "e2", "a loop that is left has not handled the last")
     }
 
     @Test("ends a loop whose task is cancelled, and a waiting call, which leaves its wish")

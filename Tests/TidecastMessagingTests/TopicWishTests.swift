@@ -13,7 +13,7 @@ import Testing
         #expect(world.heard == [:])
         world.answer(.ok)
         #expect(world.heard == [1: [nil]])
-        #expect(world.stored.wishes["news"]?.isSettled == true)
+        #expect(world.stored?.wishes["news"]?.isSettled == true)
     }
 
     @Test("waits without a registration, and goes out when there is one")
@@ -47,7 +47,7 @@ import Testing
         #expect(world.calls == [world.change("news", false)])
         world.answer(.ok)
         #expect(world.heard[4] == [nil])
-        #expect(world.stored.wishes == [:])
+        #expect(world.stored?.wishes == [:])
     }
 
     @Test("that is the same as one that waits shares its call")
@@ -145,7 +145,7 @@ import Testing
         world.subscribe("news", 1)
         world.answer(.status(status, code: code))
         #expect(world.heard[1]?.first??.code == error)
-        #expect(world.stored.wishes == [:])
+        #expect(world.stored?.wishes == [:])
         #expect(world.calls == [])
     }
 
@@ -206,7 +206,7 @@ import Testing
         world.answer(.done(.topics(["kept", "by-backend"], nextPage: "")))
         #expect(world.calls == [world.change("lost", true)], "a backend's topics stay")
         world.answer(.ok)
-        #expect(world.stored.wishes["lost"]?.isSettled == true)
+        #expect(world.stored?.wishes["lost"]?.isSettled == true)
     }
 
     @Test("reads all pages first")
@@ -225,7 +225,7 @@ import Testing
         world.answer("young", .ok)
         world.answer(.done(.topics(["a"], nextPage: "")))
         #expect(world.calls == [])
-        #expect(world.stored.wishes["young"]?.isSettled == true)
+        #expect(world.stored?.wishes["young"]?.isSettled == true)
     }
 
     @Test("comes again with a reconnection, but not within 30 s, and after a week")

@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import subprocess
 
 from system.app import AUTHORITIES, App, trusting
 from system.balancer import Balancer
@@ -143,6 +144,95 @@ def address_and_end(server, app):
     check(app.process.wait(timeout=60) == 0, "the app ends with 0")
 
 
+def has_device(server, token):
+    """Whether the server has the device."""
+    return server.call("GET", f"/v1/projects/demo/registrations/{token.split(':')[0]}")[0] == 200
+
+
+def with_alice(server, app):
+    """Starts the app and subscribes it to a topic of one user. Returns its token."""
+    app.start()
+    app.say("subscribe alice")
+    app.wait_line("subscribed alice ok")
+    app.wait_line("connected")
+    return app.token()
+
+
+def logs_out(server, app):
+    """The app forgets its user while the server is away; then its process goes on, or dies."""
+    for dies in (False, True):
+        token = with_alice(server, app)
+        server.end(signal.SIGKILL)
+        app.say("deleteData")
+        wait(lambda: any(line.startswith("deleteData failed") for line in app.lines()), "the failure")
+        if dies:
+            app.kill()
+        restart(server)
+        send(server, "alice", 400)
+        if dies:
+            app.start()
+        wait(lambda token=token: not has_device(server, token), "the end of the registration", 60)
+        check(app.numbers("message") == [] and "alice" not in topics(server, app.token()),
+              f"a logout while the server is away is repeated, {'also' if dies else 'not'} by the next process")
+        app.kill()
+
+
+def installed_again(server, app):
+    """The app's state goes away, and the registration stays, as in Apple's keychain."""
+    token = with_alice(server, app)
+    app.kill()
+    send(server, "alice", 500)
+    os.remove(f"{app.state}/state.json")
+    app.start()
+    wait(lambda: not has_device(server, token), "the end of the former registration", 60)
+    app.wait_line("connected")
+    send(server, "weather", 501)
+    app.wait_line("handled 501")
+    check(app.numbers("message") == [501] and app.token() != token,
+          "an app that is installed again gets none of the former user's messages")
+    app.kill()
+
+
+def disk_full(server, app):
+    """The disk is full while the app unsubscribes."""
+    with_alice(server, app)
+    filler = f"{app.state}/filler"
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+    app.say("unsubscribe alice")
+    wait(lambda: any(line.startswith("unsubscribed alice ") for line in app.lines()), "the answer")
+    said = next(line for line in app.lines() if line.startswith("unsubscribed alice "))
+    check("4003" in said and "alice" not in topics(server, app.token()),
+          f"a change that is confirmed and not stored is no success: {said}")
+    os.remove(filler)
+
+    def stored():
+        with open(f"{app.state}/state.json", encoding="utf-8") as file:
+            return "alice" not in file.read()
+    wait(stored, "the state to be stored", 60)
+    app.kill()
+    app.start()
+    app.wait_line("connected")
+    app.say("topics")
+    app.wait_line("topics weather")
+    check("alice" not in topics(server, app.token()), "it is stored when there is room, and stays")
+
+
+def on_a_small_disk(server, app):
+    """`disk_full`, with a file system of 64 KiB for the app's state."""
+    os.makedirs(app.state, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=777", "tmpfs", app.state], check=True)
+    try:
+        disk_full(server, app)
+    finally:
+        app.kill()
+        subprocess.run(["umount", app.state], check=True)
+
+
 def over_tls(server, app):
     """A server whose authority the app does not trust, and then does."""
     app.start()
@@ -208,6 +298,13 @@ def main():
     server = DevelopmentServer(make_folder())
     app = App(server.folder, f"http://{server.host}:{server.port}")
     play(server, app, receives, server_dies, app_dies, forgotten, reborn, address_and_end)
+    server = DevelopmentServer(make_folder())
+    play(server, App(server.folder, f"http://{server.host}:{server.port}"), logs_out, installed_again)
+    if os.getuid() == 0:
+        server = DevelopmentServer(make_folder())
+        play(server, App(server.folder, f"http://{server.host}:{server.port}"), on_a_small_disk)
+    else:
+        print("not on a full disk: only root may mount a small one")
     server = DevelopmentServer(make_folder())
     balancer = Balancer([server])
     play(server, App(server.folder, f"http://{balancer.host}:{balancer.port}"),

@@ -101,8 +101,10 @@ public final class Messaging: Sendable {
         try await settled { answer in self.engine.token { answer($0.mapError { $0 }) } }
     }
 
-    /// Ends the registration at the server. Topics that the app wants stay noted, and are subscribed again
-    /// when the app asks for a token, calls `subscribe`, listens, or starts again with auto-init.
+    /// Ends the registration: here at once, and at the server as soon as that can be reached. After an error
+    /// the client goes on asking the server, also in later processes. Topics that the app wants stay noted,
+    /// and are subscribed again when the app asks for a token, calls `subscribe`, listens, or starts again
+    /// with auto-init.
     public func deleteToken(completion: @escaping @MainActor @Sendable ((any Error)?) -> Void) {
         engine.deleteToken { error in onMain { completion(error) } }
     }
@@ -111,7 +113,7 @@ public final class Messaging: Sendable {
         try await settled { answer in self.engine.deleteToken { answer(result(of: $0)) } }
     }
 
-    /// Ends the registration, and forgets all topics.
+    /// As `deleteToken`, and forgets all topics.
     public func deleteData(completion: @escaping @MainActor @Sendable ((any Error)?) -> Void) {
         engine.deleteData { error in onMain { completion(error) } }
     }
@@ -136,7 +138,8 @@ public final class Messaging: Sendable {
 
     /// `completion` comes on the main queue when the server has confirmed the subscription, or with an
     /// error: `invalidTopicName`; `superseded` where a later call wants the opposite; `tooManyTopics`,
-    /// `noAccess` or `invalidRequest` where the server refuses for good, which also takes the wish back.
+    /// `noAccess` or `invalidRequest` where the server refuses for good, which also takes the wish back;
+    /// `storage` where the server has confirmed, and the device does not store that.
     /// Without a network, `completion` waits.
     public func subscribe(
         toTopic topic: String, completion: (@MainActor @Sendable ((any Error)?) -> Void)?

@@ -74,11 +74,12 @@ struct Refusal: Equatable, Sendable {
     }
 }
 
-/// What the machine wants its shell to do, in this order.
+/// What the machine wants its shell to do, in this order. After `store` and `storeRegistrations`, the shell
+/// reports to `stored`.
 enum Effect: Equatable, Sendable {
     /// `isUrgent`: must be on the disk before the next effect.
     case store(ClientState, isUrgent: Bool)
-    case storeRegistration(Registration?)
+    case storeRegistrations(Registrations)
     case send(UInt64, Call)
     /// Opens a stream of events; `resume` is the last event that the app has handled.
     case openStream(UInt64, Registration, resume: String?)

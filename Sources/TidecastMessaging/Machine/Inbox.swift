@@ -101,6 +101,10 @@ struct Inbox {
         inHand = nil
     }
 
+    /// The app has ended the registration: what waits is no longer for it. A message that the app has in hand
+    /// stays there.
+    mutating func forgetWaiting() { waiting = [] }
+
     /// Ids of the former registration mean nothing to the next.
     mutating func forgetPositions() {
         for index in waiting.indices { waiting[index].id = nil }

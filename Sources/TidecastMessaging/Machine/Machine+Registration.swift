@@ -5,7 +5,7 @@ extension Machine {
 
     /// Whether anything needs a registration that the device does not have.
     var needsRegistration: Bool {
-        guard registration == nil, !isQuiet else { return false }
+        guard registration == nil, !isQuiet, hasRoom else { return false }
         return isAutoInitEnabled || !tokenWaiters.isEmpty || inbox.listener != nil
             || state.wishes.values.contains { $0.isWanted }
     }
@@ -22,8 +22,8 @@ extension Machine {
 
     mutating func token(_ waiter: UInt64, now: Duration) {
         isQuiet = false
-        if let registration, deletionWaiters.isEmpty {
-            emit(.answerToken([waiter], .success(registration.token)))
+        if registration != nil {
+            storing.tokenWaiters.append(waiter)
         } else {
             tokenWaiters.append(waiter)
             registering.wake()
@@ -33,22 +33,27 @@ extension Machine {
     }
 
     mutating func register(now: Duration) {
-        guard needsRegistration, now >= max(gate.notBefore, registering.notBefore),
-            !hasCall(where: { $0 == .register })
-        else { return }
+        if !hasRoom { answerTokens(.failure(.endsWait)) }
+        let isUnderWay = calls.contains { $0.value.call == .register && !unwanted.contains($0.key) }
+        guard needsRegistration, now >= max(gate.notBefore, registering.notBefore), !isUnderWay else {
+            return
+        }
         _ = send(.register)
     }
 
-    mutating func registered(_ answer: Answer, now: Duration) {
+    mutating func registered(_ number: UInt64, _ answer: Answer, now: Duration) {
+        if unwanted.remove(number) != nil {
+            if case .done(.registration(let late)) = answer { end(late) }
+            return completeDeletions()
+        }
         switch answer {
         case .done(.registration(let new)):
             registration = new
-            emit(.storeRegistration(new))
             state.reset(fid: new.fid)
             reconciliation.finished(now: now)
-            changed(isUrgent: true)
-            answerTokens(.success(new.token))
-            emit(.tokenChanged(new.token))
+            changedRegistrations()
+            storing.tokenWaiters += tokenWaiters
+            tokenWaiters = []
         case .done: refuse(.unexpected, now: now)
         case .refused(let refusal): refuse(refusal, now: now)
         case .unreachable(let reason): answerTokens(.failure(MessagingError(.network, reason)))
@@ -84,56 +89,91 @@ extension Machine {
 
     private mutating func forgetRegistration() {
         // Answers to calls of the former registration no longer count.
-        calls = [:]
+        calls = calls.filter {
+            switch $0.value.call {
+            case .register, .unregister: true
+            default: false
+            }
+        }
         underWay = [:]
         backoffs = [:]
         closeStream()
         inbox.forgetPositions()
         registration = nil
-        if !deletionWaiters.isEmpty { emit(.complete(deletionWaiters, nil)) }
-        deletionWaiters = []
         let settled = state.wishes.filter { !$0.value.isWanted }.keys
         state.reset(fid: nil)
-        changed(isUrgent: true)
-        emit(.storeRegistration(nil))
-        emit(.tokenChanged(nil))
+        changedRegistrations()
+        announce()
         // Without a registration there is no subscription.
         for topic in settled.sorted() { complete(topic, nil) }
     }
 
-    /// Ends the registration at the server. Wishes stay, and are repeated for the next registration.
+    /// So many ended registrations may wait for the server's word. Past them the client makes no further
+    /// registration, so that it never has to forget an end.
+    static let endedMax = 16
+
+    private var hasRoom: Bool { ended.count + unwanted.count < Machine.endedMax }
+
+    /// Ends the registration, here at once, and at the server as soon as that can be reached. Wishes stay,
+    /// and are repeated for the next registration.
     mutating func deleteToken(_ waiter: UInt64, now: Duration) {
         isQuiet = true
         answerTokens(.failure(.deleted))
         for topic in waiters.keys.sorted() { complete(topic, .deleted) }
-        // The client may have a call to register under way; its answer no longer counts.
-        calls = calls.filter { $0.value.call != .register }
-        guard let registration else {
-            emit(.complete([waiter], nil))
-            return advance(now: now)
+        for (number, pending) in calls where pending.call == .register { unwanted.insert(number) }
+        if let registration {
+            ended.append(registration)
+            forgetRegistration()
+            inbox.forgetWaiting()
         }
         deletionWaiters.append(waiter)
-        if deletionWaiters.count == 1 { _ = send(.unregister(registration)) }
+        ending.wake()
+        gate.wake()
+        completeDeletions()
         advance(now: now)
     }
 
-    mutating func unregistered(_ answer: Answer) {
-        let waiting = deletionWaiters
-        deletionWaiters = []
-        var error: MessagingError?
+    private mutating func end(_ registration: Registration) {
+        ended.append(registration)
+        changedRegistrations()
+    }
+
+    /// Tells the server of all ends that it has not confirmed.
+    mutating func endRegistrations(now: Duration) {
+        guard now >= max(gate.notBefore, ending.notBefore) else { return }
+        for device in ended where !hasCall(where: { $0 == .unregister(device) }) {
+            _ = send(.unregister(device))
+        }
+    }
+
+    mutating func unregistered(_ device: Registration, _ answer: Answer, now: Duration) {
         switch answer {
-        case .done: break
+        case .done: endConfirmed(device)
         case .refused(let refusal):
-            if ![.registrationGone, .notFound].contains(refusal.meaning) { error = refusal.error }
-        case .unreachable(let reason): error = MessagingError(.network, reason)
+            if [.registrationGone, .notFound].contains(refusal.meaning) { return endConfirmed(device) }
+            ending.fail(now: now, retryAfter: refusal.retryAfter, random: &random)
+            failDeletions(refusal.error)
+        case .unreachable(let reason): failDeletions(MessagingError(.network, reason))
         }
-        emit(.complete(waiting, error))
-        guard error == nil else {
-            isQuiet = false
-            if let registration { answerTokens(.success(registration.token)) }
-            return
-        }
-        forgetRegistration()
+    }
+
+    private mutating func endConfirmed(_ device: Registration) {
+        ending.succeed()
+        ended.removeAll { $0 == device }
+        changedRegistrations()
+        completeDeletions()
+    }
+
+    /// Tells the callers of success where no end is open.
+    private mutating func completeDeletions() {
+        guard ended.isEmpty, unwanted.isEmpty else { return }
+        completeStored(deletionWaiters)
+        deletionWaiters = []
+    }
+
+    private mutating func failDeletions(_ error: MessagingError) {
+        if !deletionWaiters.isEmpty { emit(.complete(deletionWaiters, error)) }
+        deletionWaiters = []
     }
 
     /// Ends the registration, and forgets all wishes.
@@ -202,4 +242,7 @@ extension Refusal {
 
 extension MessagingError {
     static let deleted = MessagingError(.cancelled, "The app has deleted the registration.")
+    static let endsWait = MessagingError(
+        .network,
+        "\(Machine.endedMax) ended registrations wait for the server, and no further one is made before.")
 }

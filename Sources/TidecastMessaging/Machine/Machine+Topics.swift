@@ -57,9 +57,10 @@ extension Machine {
         advance(now: now)
     }
 
+    /// Ends the waiting of the topic's callers, for success when what succeeded is stored.
     mutating func complete(_ topic: String, _ error: MessagingError?) {
         guard let waiting = waiters.removeValue(forKey: topic) else { return }
-        emit(.complete(waiting, error))
+        if let error { emit(.complete(waiting, error)) } else { completeStored(waiting) }
     }
 
     private mutating func settle(_ topic: String) {

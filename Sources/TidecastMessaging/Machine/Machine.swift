@@ -5,7 +5,11 @@
 /// back.
 ///
 /// What always holds:
-/// - A wish is stored before its call is sent.
+/// - A wish is stored before its call is sent, and so is the end of a registration, where the storage takes
+///   it.
+/// - A registration that the app has ended stays in `ended` until the server says that it is gone. No message
+///   of it reaches the app.
+/// - A caller hears of success only when what succeeded is stored.
 /// - At most one call for a topic is under way, so that the server carries out a topic's calls in the order
 ///   of the app's. The shell must end a call as `unreachable` only when the server no longer carries the call
 ///   out: the server's deadline for a call is 25 s.
@@ -22,9 +26,11 @@ struct Machine {
 
     var state: ClientState
     var registration: Registration?
+    /// Registrations whose end the server must still hear of, at most `endedMax`.
+    var ended: [Registration]
     var random: SplitMix
     private var effects: [Effect] = []
-    private var unstored = Unstored.nothing
+    var storing = Storing()
     var calls: [UInt64: Pending] = [:]
     private var lastNumber: UInt64 = 0
 
@@ -35,6 +41,9 @@ struct Machine {
     var registering = Backoff()
     var tokenWaiters: [UInt64] = []
     var deletionWaiters: [UInt64] = []
+    /// Calls to register that were under way when the app ended its registration: what they bring is ended.
+    var unwanted: Set<UInt64> = []
+    var ending = Backoff()
     /// The app deleted its token: the client registers again only when the app asks for something.
     var isQuiet = false
     var telling = Backoff()
@@ -52,11 +61,14 @@ struct Machine {
     /// Another process took the stream over: the listener ends when it has heard so.
     var isReplaced = false
 
-    private enum Unstored: Int { case nothing, lazily, urgently }
+    private let hasState: Bool
 
-    init(state: ClientState, registration: Registration?, seed: UInt64) {
-        self.state = state
-        self.registration = registration
+    /// `state`: `nil` where nothing is stored.
+    init(state: ClientState?, registrations: Registrations, seed: UInt64) {
+        self.state = state ?? ClientState()
+        hasState = state != nil
+        registration = registrations.current
+        ended = registrations.ended
         random = SplitMix(seed: seed)
     }
 
@@ -67,11 +79,6 @@ struct Machine {
     }
 
     mutating func emit(_ effect: Effect) { effects.append(effect) }
-
-    /// Stores the state before the next call is sent. `isUrgent`: it must survive a loss of power.
-    mutating func changed(isUrgent: Bool) {
-        unstored = isUrgent || unstored == .urgently ? .urgently : .lazily
-    }
 
     mutating func newNumber() -> UInt64 {
         lastNumber += 1
@@ -86,21 +93,21 @@ struct Machine {
         return number
     }
 
-    mutating func store() {
-        guard unstored != .nothing else { return }
-        emit(.store(state, isUrgent: unstored == .urgently))
-        unstored = .nothing
-    }
-
     // MARK: Events
 
     /// The process begins, with what an earlier one stored.
     mutating func start(now: Duration) {
         if state.fid != registration?.fid {
-            state.reset(fid: registration?.fid)
+            // Without a state of its own the registration is a former installation's: its user's topics and
+            // messages are not for this one.
+            if let former = registration { ended.append(former) }
+            registration = nil
+            state.reset(fid: nil)
+            changedRegistrations()
+        } else if !hasState {
             changed(isUrgent: true)
         }
-        if let registration { emit(.tokenChanged(registration.token)) }
+        announce()
         reconciliation.due = now
         advance(now: now)
     }
@@ -109,6 +116,7 @@ struct Machine {
     mutating func wake(now: Duration) {
         gate.wake()
         registering.wake()
+        ending.wake()
         telling.wake()
         reopening.wake()
         for topic in backoffs.keys { backoffs[topic]?.wake() }
@@ -126,10 +134,14 @@ struct Machine {
         } else {
             gate.succeed()
         }
-        if case .done = answer, pending.call != .register { registering.succeed() }
+        switch (answer, pending.call) {
+        case (.done, .register), (.done, .unregister): break
+        case (.done, _): registering.succeed()
+        default: break
+        }
         switch pending.call {
-        case .register: registered(answer, now: now)
-        case .unregister: unregistered(answer)
+        case .register: registered(number, answer, now: now)
+        case .unregister(let device): unregistered(device, answer, now: now)
         case .change(_, let topic, _): changeAnswered(number, topic: topic, with: answer, now: now)
         case .list(_, let page): listed(page, answer, now: now)
         case .acknowledge(_, let event): acknowledged(event, answer, now: now)
@@ -144,15 +156,18 @@ struct Machine {
     /// Does all that is possible now.
     mutating func advance(now: Duration) {
         deliver(now: now)
+        endRegistrations(now: now)
         register(now: now)
-        if let registration, deletionWaiters.isEmpty {
+        if let registration {
             tellAddress(registration, now: now)
             sendChanges(registration, now: now)
             reconcile(registration, now: now)
             acknowledge(registration, now: now)
             runStream(registration, now: now)
         }
+        if now >= storing.retry.notBefore { storing.repeatFailed() }
         store()
+        flush()
     }
 
     /// When `timer` must come at the latest; `nil` where only other events lead on. After `advance`, nothing
@@ -160,6 +175,8 @@ struct Machine {
     func nextTime(now: Duration) -> Duration? {
         var times: [Duration] = []
         let opening = gate.notBefore
+        if !ended.isEmpty { times.append(max(opening, ending.notBefore)) }
+        if storing.error != nil { times.append(storing.retry.notBefore) }
         if registration == nil {
             if needsRegistration { times.append(max(opening, registering.notBefore)) }
         } else {

@@ -10,6 +10,14 @@ struct Registration: Codable, Equatable, Sendable {
     var refreshToken: String { "\(credential).\(token.dropFirst(fid.utf8.count + 1))" }
 }
 
+/// The device's registration, and those that the app has ended. One entry holds both, so that a registration
+/// goes from one to the other in one write.
+struct Registrations: Codable, Equatable, Sendable {
+    var current: Registration?
+    /// The server has not yet said that it has ended these.
+    var ended: [Registration] = []
+}
+
 /// The device's address at Apple's push service.
 struct PushAddress: Codable, Equatable, Sendable {
     /// Hexadecimal.

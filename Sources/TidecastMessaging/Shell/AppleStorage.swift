@@ -2,9 +2,9 @@
     import Foundation
     import Security
 
-    /// The registration in the keychain, the rest in the app's defaults. The keychain outlives the app: after
-    /// a new installation of the app the defaults are empty, and the state then names no registration, so
-    /// that the machine begins with the wishes of the new app.
+    /// The registrations in the keychain, the rest in the app's defaults. The keychain outlives the app:
+    /// after a new installation of the app the defaults are empty, and the machine ends the registration of
+    /// the former one.
     struct AppleStorage: Storage {
         /// The server and the project: a client of another one has entries of its own.
         var account: String
@@ -12,8 +12,8 @@
         private static let service = "tidecast.messaging"
         private var key: String { "tidecast.messaging.\(account)" }
 
-        func load() throws -> (state: ClientState, registration: Registration?) {
-            var state = ClientState()
+        func load() throws -> (state: ClientState?, registrations: Registrations) {
+            var state: ClientState?
             if let data = UserDefaults.standard.data(forKey: key) {
                 do {
                     state = try JSONDecoder().decode(ClientState.self, from: data)
@@ -22,24 +22,23 @@
                         .storage, "The entry \(key) of the defaults cannot be read: \(error)")
                 }
             }
-            return (state, try loadRegistration())
+            return (state, try loadRegistrations())
         }
 
         func store(_ state: ClientState, isUrgent: Bool) throws {
             UserDefaults.standard.set(try JSONEncoder().encode(state), forKey: key)
         }
 
-        func store(_ registration: Registration?) throws {
-            let deleted = SecItemDelete(item as CFDictionary)
-            guard deleted == errSecSuccess || deleted == errSecItemNotFound else {
-                throw MessagingError(.storage, "The keychain answers \(deleted).")
+        /// An entry is changed in place, so that a crash leaves the former one or the new one.
+        func store(_ registrations: Registrations) throws {
+            let value = [kSecValueData as String: try JSONEncoder().encode(registrations)]
+            var status = SecItemUpdate(item as CFDictionary, value as CFDictionary)
+            if status == errSecItemNotFound {
+                var added = item.merging(value) { $1 }
+                // A message may come while the device is locked. The entry must not go to another device.
+                added[kSecAttrAccessible as String] = kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly
+                status = SecItemAdd(added as CFDictionary, nil)
             }
-            guard let registration else { return }
-            var added = item
-            added[kSecValueData as String] = try JSONEncoder().encode(registration)
-            // A message may come while the device is locked. The registration must not go to another device.
-            added[kSecAttrAccessible as String] = kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly
-            let status = SecItemAdd(added as CFDictionary, nil)
             guard status == errSecSuccess else {
                 throw MessagingError(.storage, "The keychain answers \(status).")
             }
@@ -52,16 +51,16 @@
             ]
         }
 
-        private func loadRegistration() throws -> Registration? {
+        private func loadRegistrations() throws -> Registrations {
             var query = item
             query[kSecReturnData as String] = true
             var found: CFTypeRef?
             let status = SecItemCopyMatching(query as CFDictionary, &found)
-            if status == errSecItemNotFound { return nil }
+            if status == errSecItemNotFound { return Registrations() }
             guard status == errSecSuccess, let data = found as? Data else {
                 throw MessagingError(.storage, "The keychain answers \(status).")
             }
-            return try JSONDecoder().decode(Registration.self, from: data)
+            return try JSONDecoder().decode(Registrations.self, from: data)
         }
     }
 #endif

@@ -28,7 +28,6 @@ final class Engine: @unchecked Sendable {
     private var streams: [UInt64: any TransportStream] = [:]
     private var parsers: [UInt64: EventParser] = [:]
     private var timer: (any DispatchSourceTimer)?
-    private var isStoring = true
     private var isClosed = false
 
     /// Throws where the storage cannot be read.
@@ -43,7 +42,7 @@ final class Engine: @unchecked Sendable {
         self.tokenChanged = tokenChanged
         let stored = try storage.load()
         machine = Machine(
-            state: stored.state, registration: stored.registration, seed: UInt64.random(in: 0 ... .max))
+            state: stored.state, registrations: stored.registrations, seed: UInt64.random(in: 0 ... .max))
     }
 
     func start() { run { $0.start(now: $1) } }
@@ -61,7 +60,12 @@ final class Engine: @unchecked Sendable {
     private func runHere<Value>(_ body: (inout Machine, Duration) -> Value) -> Value {
         let now = Engine.now()
         let value = body(&machine, now)
-        for effect in machine.takeEffects() { perform(effect) }
+        var effects = machine.takeEffects()
+        // A report of the storage makes further effects.
+        while !effects.isEmpty {
+            for effect in effects { perform(effect, now: now) }
+            effects = machine.takeEffects()
+        }
         setTimer(now: now)
         return value
     }
@@ -162,11 +166,11 @@ final class Engine: @unchecked Sendable {
 extension Engine {
     // MARK: Effects
 
-    private func perform(_ effect: Effect) {
+    private func perform(_ effect: Effect, now: Duration) {
         switch effect {
         case .store(let state, let isUrgent):
-            storing { try storage.store(state, isUrgent: isUrgent) }
-        case .storeRegistration(let registration): storing { try storage.store(registration) }
+            storing(.state, now: now) { try storage.store(state, isUrgent: isUrgent) }
+        case .storeRegistrations(let all): storing(.registrations, now: now) { try storage.store(all) }
         case .send(let number, let call): send(number, call)
         case .openStream(let number, let device, let resume): open(number, device, resume: resume)
         case .closeStream(let number):
@@ -182,14 +186,15 @@ extension Engine {
         }
     }
 
-    /// A device whose disk is full goes on, and says so: its wishes live until the process ends.
-    private func storing(_ body: () throws -> Void) {
+    private func storing(_ piece: Storing.Piece, now: Duration, _ body: () throws -> Void) {
         do {
             try body()
-            isStoring = true
+            machine.stored(piece, nil, now: now)
         } catch {
-            if isStoring { log("The client's state is not stored: \(error)") }
-            isStoring = false
+            let reason = (error as? MessagingError)?.message ?? "\(error)"
+            let said = "The client's state is not stored: \(reason)"
+            if machine.storing.error == nil { log(said) }
+            machine.stored(piece, MessagingError(.storage, said), now: now)
         }
     }
 

@@ -2,11 +2,13 @@ import Foundation
 
 /// Keeps the client's state and its registration over the life of a process. The engine's queue calls it.
 protocol Storage: Sendable {
-    func load() throws -> (state: ClientState, registration: Registration?)
+    /// `state`: `nil` where none is stored.
+    func load() throws -> (state: ClientState?, registrations: Registrations)
     /// `isUrgent`: the state must survive a loss of power when this returns. Otherwise it must survive the
     /// death of the process.
     func store(_ state: ClientState, isUrgent: Bool) throws
-    func store(_ registration: Registration?) throws
+    /// As an urgent `store` of the state.
+    func store(_ registrations: Registrations) throws
 }
 
 /// Files in a folder that only the user may enter. A second process that uses the folder is refused.
@@ -48,10 +50,10 @@ final class FileStorage: Storage {
 
     private static var reason: String { String(cString: strerror(errno)) }
 
-    func load() throws -> (state: ClientState, registration: Registration?) {
+    func load() throws -> (state: ClientState?, registrations: Registrations) {
         (
-            try read(ClientState.self, stateFile) ?? ClientState(),
-            try read(Registration.self, registrationFile)
+            try read(ClientState.self, stateFile),
+            try read(Registrations.self, registrationFile) ?? Registrations()
         )
     }
 
@@ -59,13 +61,16 @@ final class FileStorage: Storage {
         try write(JSONEncoder().encode(state), to: stateFile, isUrgent: isUrgent)
     }
 
-    func store(_ registration: Registration?) throws {
-        if let registration {
-            try write(JSONEncoder().encode(registration), to: registrationFile, isUrgent: true)
-        } else if unlink(registrationFile.path) != 0, errno != ENOENT {
+    func store(_ registrations: Registrations) throws {
+        // A file can be removed where the disk is full.
+        guard registrations == Registrations() else {
+            return try write(JSONEncoder().encode(registrations), to: registrationFile, isUrgent: true)
+        }
+        guard unlink(registrationFile.path) == 0 || errno == ENOENT else {
             throw MessagingError(
                 .storage, "\(registrationFile.path) cannot be removed: \(FileStorage.reason)")
         }
+        try syncFolder()
     }
 
     /// `nil` where there is no file. A file that cannot be read as what it should be is an error, because the
@@ -104,14 +109,15 @@ final class FileStorage: Storage {
         guard rename(draft, file.path) == 0 else {
             throw MessagingError(.storage, "\(file.path) cannot be replaced: \(FileStorage.reason)")
         }
-        if isUrgent { syncFolder() }
+        if isUrgent { try syncFolder() }
     }
 
     /// The new name of the file is on the disk too.
-    private func syncFolder() {
+    private func syncFolder() throws {
         let descriptor = open(folder.path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return }
-        fsync(descriptor)
-        close(descriptor)
+        defer { if descriptor >= 0 { close(descriptor) } }
+        guard descriptor >= 0, fsync(descriptor) == 0 else {
+            throw MessagingError(.storage, "\(folder.path) cannot be synced: \(FileStorage.reason)")
+        }
     }
 }
