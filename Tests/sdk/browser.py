@@ -73,7 +73,7 @@ class Browser:
 
     def push(self, tab, data):
         """Gives the tab's worker a message of the push service. `data`: the text of the message."""
-        scope = tab.run("navigator.serviceWorker.getRegistrations().then((all) => all[0].scope)")
+        scope = tab.run("navigator.serviceWorker.ready.then((one) => one.scope)")
         tab.command("ServiceWorker.deliverPushMessage", origin=tab.run("location.origin"),
                     registrationId=self.worker(tab, scope), data=data)
 

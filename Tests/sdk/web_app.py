@@ -26,12 +26,18 @@ addEventListener("message", async ({ data }) => {
   event.waitUntil = () => {};
   dispatchEvent(event);
 });
+// No browser here has a push service: the page says what the worker's subscription is.
+addEventListener("message", ({ data }) => {
+  if (data.endpoint) PushManager.prototype.getSubscription = async () => data;
+});
 addEventListener("message", async ({ data, ports }) => {
   if (data !== "look") return;
   const windows = await clients.matchAll({ type: "window", includeUncontrolled: true });
   ports[0].postMessage(windows.some((one) => one.visibilityState === "visible"));
 });
 """
+# The worker of an app that has no handler in it.
+BARE = 'importScripts("%s/client/v1/messaging-sw.js");'
 PAGE = "<!doctype html><title>App</title>"
 
 
@@ -40,7 +46,7 @@ class App:
     further scripts by their paths."""
 
     def __init__(self, url, certificates):
-        self.scripts = scripts = {"/worker.js": WORKER % url}
+        self.scripts = scripts = {"/worker.js": WORKER % url, "/bare.js": BARE % url}
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -210,6 +216,89 @@ def has_no_key(shop):
           f"with a vapidKey the app hears why the server cannot push ({said})")
 
 
+def comes_both_ways(shop, token):
+    """A message by push that also comes by the stream, while the tab is hidden and the worker has no
+    handler."""
+    shop.leave()
+    tab = shop.browser.tab(f"{shop.app.url}/bare/")
+    wait(lambda: tab.holds("document.title === 'App'"), "the page")
+    config = json.dumps({"projectId": "shop", "apiKey": shop.key})
+    tab.run(f"""(async () => {{
+      window.c = await import("{shop.url}/client/v1/messaging.js");
+      window.m = c.getMessaging({config});
+      window.got = [];
+      await navigator.serviceWorker.register("/bare.js", {{ scope: "/bare/" }});
+      const serviceWorkerRegistration = await navigator.serviceWorker.ready;
+      c.onMessage(m, async (payload) => {{
+        got.push(payload.data.n);
+        if (payload.data.n === "1") await new Promise((resolve) => setTimeout(resolve, 4000));
+      }});
+      await c.getToken(m, {{ serviceWorkerRegistration }});
+    }})()""")
+    front = shop.browser.tab("about:blank")
+    wait(lambda: tab.holds("document.visibilityState === 'hidden'"), "the hidden tab")
+    ids = []
+    for number in ("1", "2", "3"):
+        body = {"message": {"token": token, "data": {"n": number}}}
+        status, answer = shop.server.call("POST", "/v1/projects/shop/messages:send", body, shop.headers)
+        assert status == 200, answer
+        ids.append(json.loads(answer)["name"].split("/")[-1])
+    wait(lambda: tab.holds("got.length > 0"), "the first message")
+    shop.browser.push(tab, json.dumps({"from": "shop", "fcmMessageId": ids[1], "data": {"n": "2"}}))
+    wait(lambda: shop.waiting(token) == 0, "the acknowledgement", 30)
+    got = sorted(tab.run("got"))
+    check(got == ["1", "2", "3"], f"a message that comes by push and by the stream is handled once ({got})")
+    front.close()
+    tab.close()
+
+
+def without_client(shop):
+    """A page of the app's origin that does not use the client is in front."""
+    shop.tab.go(f"{shop.app.url}/")
+    shop.tab.front()
+    shop.tab.run("""window.heard = []; window.channel = new BroadcastChannel("app");
+      channel.onmessage = ({ data }) => heard.push(data.messageId);
+      navigator.serviceWorker.ready.then(() => 1)""")
+    wait(lambda: shop.tab.holds("document.visibilityState === 'visible'"), "the visible page")
+    shop.browser.push(shop.tab, json.dumps({"from": "shop", "fcmMessageId": "push-9", "data": {"n": "9"}}))
+    wait(lambda: shop.tab.run("heard.length") == 1, "the worker's handler")
+    check(shop.tab.run("heard[0]") == "push-9",
+          "a visible page without the client does not take a pushed message from the worker")
+
+
+def drops_push(shop, token):
+    """The app logs out while the server refuses to hear of it: what still comes by push is for nobody."""
+    said = shop.run("""
+      const open = indexedDB.open("tidecast", 1);
+      await new Promise((resolve) => { open.onsuccess = resolve; });
+      const read = open.result.transaction("devices").objectStore("devices").getAll();
+      await new Promise((resolve) => { read.onsuccess = resolve; });
+      open.result.close();
+      const [{ web: { endpoint } }] = read.result;
+      window.dropped = new Set();
+      PushManager.prototype.getSubscription = async () => (
+        { endpoint, unsubscribe: async () => { dropped.add(endpoint); } });
+      worker.active.postMessage({ endpoint });
+      window.was = fetch;
+      window.fetch = (url, options) => (options?.method === "DELETE"
+        ? Promise.resolve(new Response("{}", { status: 503 })) : was(url, options));
+      return [await c.deleteToken(m).catch((error) => error.code), dropped.size];""")
+    check(said == ["messaging/token-unsubscribe-failed", 1],
+          f"a logout drops the browser's address at its push service, also without the server ({said})")
+    before = len(shop.worker_got())
+    for number, endpoint in ((10, None), (11, "https://push.example/2")):
+        if endpoint:
+            shop.run(f"worker.active.postMessage({{ endpoint: '{endpoint}' }})")
+        shop.browser.push(shop.tab, json.dumps(
+            {"from": "shop", "fcmMessageId": f"push-{number}", "data": {"n": str(number)}}))
+    wait(lambda: len(shop.worker_got()) > before, "the message of the next registration")
+    got = [one["messageId"] for one in shop.worker_got()[before:]]
+    check(got == ["push-11"], f"what a former address still brings comes to nobody ({got})")
+    shop.run("window.fetch = was; dispatchEvent(new Event('online'))")
+    path = f"/v1/projects/shop/registrations/{token}"
+    wait(lambda: shop.server.call("GET", path, headers=shop.headers)[0] != 200, "the end at the server")
+
+
 def test(browser, folder):
     shop = Shop(browser, folder)
     try:
@@ -217,7 +306,10 @@ def test(browser, folder):
         hides(shop, token)
         has_no_key(shop)
         web_push.test(shop, token)
-        shop.run("await c.deleteToken(m)")
+        comes_both_ways(shop, token)
+        without_client(shop)
+        shop.come_back()
+        drops_push(shop, token)
         check(shop.run("return c.isRegistered(m)") is False, "the app's registration ends")
     finally:
         shop.tab.close()

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import web_app
+import web_ends
 from browser import Browser
 
 from system.checks import check, until, wait
@@ -316,9 +317,11 @@ def main():
         token = ends(server, tab, token)
         token = loses(server, tab, token)
         drops(server, tab, token)
-        web_app.test(browser, WORK)
         if os.environ.get("PICTURES"):
             pictures(server, tab, token, os.environ["PICTURES"])
+        tab.close()
+        web_ends.test(browser, server)
+        web_app.test(browser, WORK)
     finally:
         browser.close()
         server.kill()

@@ -141,8 +141,7 @@ click("register", "click", async () => {
   await show();
 });
 click("unregister", "click", async () => {
-  await deleteToken(messaging);
-  await show();
+  await deleteToken(messaging).finally(show);
 });
 click("notify", "click", async () => {
   await Notification.requestPermission();

@@ -8,6 +8,10 @@
 "use strict";
 (() => {
   const SEEN_MAX = 200;
+  /** How long a window may take to say that it has the client. */
+  const LOOK_MS = 1000;
+  /** How long the handlers of the windows may take. */
+  const HANDLER_MS = 30_000;
   let handler;
 
   // The tabs' list of the last messages' ids, in messaging.js's database.
@@ -19,7 +23,10 @@
       request.result.createObjectStore("seen");
     };
     request.onsuccess = () => {
-      request.result.onversionchange = () => request.result.close();
+      request.result.onversionchange = () => {
+        request.result.close();
+        opened = undefined;
+      };
       request.result.onclose = () => (opened = undefined);
       resolve(request.result);
     };
@@ -43,6 +50,18 @@
       transaction.oncomplete = () => resolve(known.includes(id));
       transaction.onabort = () => reject(transaction.error);
     });
+  }
+
+  /** Whether this worker's address at the push service is that of a registration that the app has ended. */
+  async function isEnded() {
+    const subscription = await registration.pushManager?.getSubscription();
+    if (!subscription) return false;
+    const read = (await database()).transaction("devices").objectStore("devices").getAll();
+    const devices = await new Promise((resolve, reject) => {
+      read.onsuccess = () => resolve(read.result);
+      read.onerror = () => reject(read.error);
+    });
+    return devices.some(({ ended = [] }) => ended.some(({ endpoint }) => endpoint === subscription.endpoint));
   }
 
   const windows = () => clients.matchAll({ type: "window", includeUncontrolled: true });
@@ -79,6 +98,31 @@
     return JSON.parse(JSON.stringify(payload));
   }
 
+  /** Posts to windows, and gives those that answer: they have the client and a handler of messages. */
+  async function ask(whom, message, ms) {
+    const answers = [];
+    const all = whom.map((one) => new Promise((resolve) => {
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = ({ data }) => resolve(answers.push({ one, isVisible: data.isVisible }));
+      one.postMessage(message, [port2]);
+    }));
+    await Promise.race([Promise.all(all), new Promise((resolve) => setTimeout(resolve, ms))]);
+    return answers;
+  }
+
+  /** Whether the app has the message: its tabs where one is visible, else this worker, else hidden tabs. */
+  async function deliver(payload, notification) {
+    const open = await windows();
+    const there = await ask(open, { tidecast: "look" }, LOOK_MS);
+    // A handler that takes too long has its message all the same.
+    const tell = async (whom) => {
+      const done = await ask(whom, { tidecast: "message", payload }, HANDLER_MS);
+      return done.length + there.length > 0;
+    };
+    if (there.some(({ isVisible }) => isVisible)) return tell(there.map(({ one }) => one));
+    return await background(payload, notification) || tell(open);
+  }
+
   async function pushed(event) {
     let message;
     try {
@@ -87,15 +131,13 @@
       // Not ours, or damaged.
     }
     if (typeof message?.fcmMessageId !== "string") return;
+    if (await isEnded().catch(() => false)) return;
     const payload = compose(message);
-    const isVisible = await visible();
-    if (await isSeen(payload.messageId, !isVisible)) return;
-    if (isVisible) {
-      // The tabs note the message when their handlers are done.
-      for (const one of await windows()) one.postMessage({ tidecast: "message", payload });
-      return;
-    }
-    await background(payload, message.notification);
+    // The tab that reads the stream holds the same lock while it delivers, and notes the message afterwards.
+    await navigator.locks.request(`tidecast message ${payload.messageId}`, async () => {
+      if (await isSeen(payload.messageId, false).catch(() => false)) return;
+      if (await deliver(payload, message.notification)) await isSeen(payload.messageId, true);
+    });
   }
 
   addEventListener("push", (event) => event.waitUntil(pushed(event)));

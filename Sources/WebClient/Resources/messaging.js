@@ -17,6 +17,12 @@ const ACKNOWLEDGE_MS = 400;
 const HANDLER_MS = 30_000;
 const REPAIR_MS = 86_400_000;
 const SEEN_MAX = 200;
+/** So many ended registrations may wait for the server. Past them, `getToken` makes no further one. */
+const ENDED_MAX = 16;
+/** The server carries out no call for longer than 25 s. */
+const CALL_MS = 60_000;
+/** The longest pause before the server is asked again to end a registration. */
+const ENDING_MAX_MS = 900_000;
 const TOPIC = /^[a-zA-Z0-9\-_.~%]{1,900}$/;
 
 /** An error with a `code` such as `messaging/permission-blocked`, and an answer's HTTP `status`, else 0. */
@@ -27,10 +33,15 @@ export class MessagingError extends Error {
     this.code = `messaging/${code}`;
     this.status = answer.status ?? 0;
     this.error = answer.error ?? {};
+    this.isForeign = answer.isForeign ?? false;
   }
-  /** Whether a later try can succeed. */
+  /** Whether a later try can succeed. What a machine on the way says is not the server's word. */
   get isTemporary() {
-    return this.status === 0 || this.status === 429 || this.status >= 500;
+    return this.isForeign || [0, 408, 429].includes(this.status) || this.status >= 500;
+  }
+  /** Whether the server says that it has no such registration; not, that it does not take the credential. */
+  get isEnded() {
+    return this.isGone && this.error.status !== "UNAUTHENTICATED";
   }
   /** Whether the server says that it does not know this registration (any more). */
   get isGone() {
@@ -55,7 +66,9 @@ export async function isSupported() {
   }
 }
 
-// State. `devices` has a record for each server and project, `seen` the ids of the last messages.
+// State. `devices` has a record for each server and project: the registration (`token`, `credential`, `web`,
+// `lastEvent`), the topics that the app wants, and as `ended` the registrations whose end the server must
+// still hear of. `seen` has the ids of the last messages.
 
 let opened;
 function database() {
@@ -66,7 +79,10 @@ function database() {
       request.result.createObjectStore("seen");
     };
     request.onsuccess = () => {
-      request.result.onversionchange = () => request.result.close();
+      request.result.onversionchange = () => {
+        request.result.close();
+        opened = undefined;
+      };
       request.result.onclose = () => (opened = undefined);
       resolve(request.result);
     };
@@ -80,7 +96,7 @@ function database() {
 
 /** Replaces a value by what `change` makes of it, in one transaction. `undefined` removes it. */
 async function update(store, key, change) {
-  const transaction = (await database()).transaction(store, "readwrite");
+  const transaction = await begin(store, "readwrite");
   const values = transaction.objectStore(store);
   return new Promise((resolve, reject) => {
     let value;
@@ -95,22 +111,40 @@ async function update(store, key, change) {
   });
 }
 
+/** The browser may have closed the database meanwhile: then it is opened again the next time. */
+async function begin(store, mode) {
+  const values = await database();
+  try {
+    return values.transaction(store, mode);
+  } catch (error) {
+    opened = undefined;
+    throw new MessagingError("storage", error.message);
+  }
+}
+
 async function load(store, key) {
-  const request = (await database()).transaction(store).objectStore(store).get(key);
+  const request = (await begin(store, "readonly")).objectStore(store).get(key);
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(new MessagingError("storage", `${request.error?.message}`));
   });
 }
 
-/** The record of a registration that goes on. While `deleteToken` asks the server, it has `isEnding`. */
+/** The record of a registration that the app has not ended. */
 async function registered(messaging) {
   const device = await load("devices", messaging.key);
-  return device?.token && !device.isEnding ? device : undefined;
+  return device?.token ? device : undefined;
 }
-const isSeen = async (id) => (await load("seen", "ids"))?.includes(id) ?? false;
-const noteSeen = (id) => update("seen", "ids",
-  (ids = []) => (ids.includes(id) ? ids : [...ids, id].slice(-SEEN_MAX)));
+const added = (ids, id) => (ids.includes(id) ? ids : [...ids, id].slice(-SEEN_MAX));
+
+async function isSeen(messaging, id) {
+  return messaging.seen.includes(id) || ((await load("seen", "ids"))?.includes(id) ?? false);
+}
+/** Notes a message whose handlers are done. Where the browser does not store, this page knows it. */
+async function noteSeen(messaging, id) {
+  messaging.seen = added(messaging.seen, id);
+  await update("seen", "ids", (ids = []) => added(ids, id)).catch(() => {});
+}
 
 // The object that the functions take.
 
@@ -120,6 +154,7 @@ class Messaging {
     this.key = `tidecast ${server} ${projectId}`;
     this.id = crypto.randomUUID();
     this.handlers = {};
+    this.seen = [];
     this.connection = { state: "closed", isHere: false };
     this.worker = undefined;
     this.isAway = false;
@@ -142,11 +177,13 @@ class Messaging {
       this.isAway = false;
       compete(this);
     });
-    navigator.serviceWorker?.addEventListener("message", async ({ data }) => {
-      if (data?.tidecast !== "message" || !this.handlers.message) return;
-      await run(this, "message", data.payload);
-      await noteSeen(data.payload.messageId);
+    // The worker asks who is there, and notes a pushed message when the handlers of those are done.
+    navigator.serviceWorker?.addEventListener("message", async ({ data, ports }) => {
+      if (!data?.tidecast || !this.handlers.message) return;
+      if (data.tidecast === "message") await run(this, "message", data.payload);
+      ports[0]?.postMessage({ isVisible: document.visibilityState === "visible" });
     });
+    carryOn(this);
   }
   get base() {
     return `${this.server}/v1/projects/${encodeURIComponent(this.projectId)}`;
@@ -176,18 +213,24 @@ async function call(messaging, method, path, { body, headers = {}, code = "reque
     response = await fetch(`${messaging.base}${path}`, {
       method, headers: { accept: "application/json", ...json, ...headers }, cache: "no-store",
       credentials: "omit", body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(CALL_MS),
     });
     answer = await response.json();
   } catch (error) {
-    if (response?.ok) return {};
-    throw new MessagingError(code, error.message, { status: response?.status });
+    throw new MessagingError(code, error.message, { status: response?.status, isForeign: true });
   }
-  if (response.ok) return answer;
+  if (response.ok && isObject(answer)) return answer;
   throw refused(code, response.status, answer);
 }
 
-const refused = (code, status, answer) =>
-  new MessagingError(code, answer?.error?.message ?? `HTTP ${status}`, { status, error: answer?.error });
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The error of an answer. A body without the API's error comes from a machine on the way. */
+function refused(code, status, answer) {
+  const isForeign = !isObject(answer?.error);
+  const { error } = isForeign ? {} : answer;
+  return new MessagingError(code, error?.message ?? `HTTP ${status}`, { status, error, isForeign });
+}
 const bearer = (device) => ({ authorization: `Bearer ${device.credential}` });
 
 // Registering
@@ -197,27 +240,34 @@ const bearer = (device) => ({ authorization: `Bearer ${device.credential}` });
  * browser's push service is registered too. */
 export async function getToken(messaging, options = {}) {
   messaging.worker = options.serviceWorkerRegistration ?? messaging.worker;
-  let isNew = false;
-  const device = await navigator.locks.request(`${messaging.key} register`, async () => {
-    const known = await registered(messaging);
-    if (known) return known;
-    const headers = messaging.apiKey ? { "x-goog-api-key": messaging.apiKey } : {};
-    const answer = await call(messaging, "POST", "/registrations",
-      { body: {}, headers, code: "token-subscribe-failed" });
-    if (!answer.token) throw new MessagingError("token-subscribe-no-token", "The answer has no token.");
-    isNew = true;
-    // Topics that the app wants outlive a registration that the server has ended.
-    return update("devices", messaging.key, (former) => ({
-      token: answer.token, credential: answer.credential,
-      topics: former?.isEnding ? new Map() : former?.topics ?? new Map(),
-    }));
-  });
-  if (isNew) {
+  const known = await registered(messaging);
+  const device = known
+    ?? await navigator.locks.request(`${messaging.key} register`, () => register(messaging));
+  if (!known) {
     wakeAll(messaging);
-    settleAll(messaging).catch(() => {});
+    carryOn(messaging);
   }
   if (options.vapidKey) await registerPush(messaging, device, options.vapidKey);
   return device.token;
+}
+
+async function register(messaging) {
+  const code = "token-subscribe-failed";
+  const former = await load("devices", messaging.key);
+  if (former?.token) return former;
+  if (former?.ended?.length >= ENDED_MAX) await endAll(messaging, code);
+  const headers = messaging.apiKey ? { "x-goog-api-key": messaging.apiKey } : {};
+  const { token, credential } = await call(messaging, "POST", "/registrations", { body: {}, headers, code });
+  if (!token) throw new MessagingError("token-subscribe-no-token", "The answer has no token.");
+  // Topics that the app wants outlive a registration that the server has ended.
+  const change = ({ topics = new Map(), ended = [] } = {}) => ({ token, credential, topics, ended });
+  try {
+    return await update("devices", messaging.key, change);
+  } catch (error) {
+    // Nobody will know of this registration.
+    await endAtServer(messaging, { token, credential }, code).catch(() => {});
+    throw error;
+  }
 }
 
 /** Whether this browser is registered, without registering it. */
@@ -254,37 +304,94 @@ async function registerPush(messaging, device, vapidKey) {
   await update("devices", messaging.key, (now) => (now?.token === device.token ? { ...now, web } : now));
 }
 
-/** Ends the registration, its topics and its stream. True once the server has ended it. */
+// The end of a registration
+
+/** Ends the registration, its topics and its stream: here at once, and at the server as soon as it answers.
+ * True once the server has ended it. After an error this page and later ones go on asking the server. */
 export async function deleteToken(messaging) {
-  await navigator.locks.request(`${messaging.key} register`, async () => {
-    const device = await update("devices", messaging.key, (now) => now && { ...now, isEnding: true });
-    if (device?.token) {
-      try {
-        await call(messaging, "DELETE", `/registrations/${device.token}`,
-          { headers: bearer(device), code: "token-unsubscribe-failed" });
-      } catch (error) {
-        if (!error.isGone) {
-          await update("devices", messaging.key, (now) => now && { ...now, isEnding: false });
-          wakeAll(messaging);
-          throw error;
-        }
-      }
-      if (device.web) await (await messaging.worker?.pushManager?.getSubscription())?.unsubscribe();
-    }
-    await update("devices", messaging.key, () => undefined);
-  });
+  const code = "token-unsubscribe-failed";
+  // A `getToken` that came before this call may register meanwhile.
+  const later = navigator.locks.request(`${messaging.key} register`, () => end(messaging));
+  for (const { reason } of await Promise.allSettled([end(messaging), later])) {
+    if (!reason) continue;
+    const device = await registered(messaging);
+    if (device) await endAtServer(messaging, device, code).catch(() => {});
+    throw reason;
+  }
   wakeAll(messaging);
+  const { ended } = await load("devices", messaging.key) ?? {};
+  ended?.forEach((device) => dropPush(device).catch(() => {}));
+  try {
+    await endAll(messaging, code);
+  } catch (error) {
+    carryOn(messaging);
+    throw error;
+  }
   return true;
+}
+
+/** Stores that the app has ended its registration and forgotten its topics. */
+const end = (messaging) => update("devices", messaging.key, (device) => {
+  if (!device) return device;
+  const { token, credential, web, ended = [] } = device;
+  const one = token ? [{ token, credential, endpoint: web?.endpoint }] : [];
+  return { topics: new Map(), ended: [...ended, ...one] };
+});
+
+/** Ends all registrations that the app has ended at the server. Fails with the first one that it cannot. */
+const endAll = (messaging, code) => navigator.locks.request(`${messaging.key} end`, async () => {
+  const { ended = [] } = await load("devices", messaging.key) ?? {};
+  for (const device of ended) {
+    await Promise.all([endAtServer(messaging, device, code), dropPush(device)]);
+    await update("devices", messaging.key, (now) => now
+      && { ...now, ended: (now.ended ?? []).filter(({ token }) => token !== device.token) });
+  }
+});
+
+async function endAtServer(messaging, device, code) {
+  try {
+    await call(messaging, "DELETE", `/registrations/${device.token}`, { headers: bearer(device), code });
+  } catch (error) {
+    if (!error.isEnded) throw error;
+  }
+}
+
+/** The browser's push service must not show the next user what comes for the former one. */
+async function dropPush({ endpoint }) {
+  if (!endpoint) return;
+  for (const worker of await navigator.serviceWorker?.getRegistrations() ?? []) {
+    const subscription = await worker.pushManager?.getSubscription();
+    if (subscription?.endpoint === endpoint) await subscription.unsubscribe();
+  }
+}
+
+/** Carries out what an earlier page or call left undone: ends of registrations, and wishes. */
+function carryOn(messaging) {
+  messaging.carrying ??= (async () => {
+    for (let failures = 0; ; failures += 1) {
+      try {
+        await endAll(messaging);
+        await settleAll(messaging);
+        const { ended } = await load("devices", messaging.key) ?? {};
+        if (!ended?.length) return;
+      } catch (error) {
+        if (error.isGone) return;
+        await pause(messaging, backoff(failures, ENDING_MAX_MS));
+      }
+    }
+  })().finally(() => (messaging.carrying = undefined));
 }
 
 /** The server has ended the registration. What the app wanted stays, for the next registration. */
 async function forget(messaging, token) {
   let isOurs = false;
   await update("devices", messaging.key, (device) => {
-    isOurs = device?.token === token && !device.isEnding;
+    isOurs = device?.token === token;
     if (!isOurs) return device;
-    for (const wish of device.topics.values()) wish.isDone = false;
-    return { topics: device.topics };
+    // Without a registration there is no subscription to end.
+    const wanted = [...device.topics].filter(([, { isWanted }]) => isWanted);
+    const topics = new Map(wanted.map(([topic, wish]) => [topic, { ...wish, isDone: false }]));
+    return { topics, ended: device.ended };
   });
   if (!isOurs) return;
   messaging.channel.postMessage({ type: "unregistered" });
@@ -307,12 +414,17 @@ export async function getTopics(messaging) {
 async function wish(messaging, text, isWanted) {
   const topic = String(text).replace(/^\/topics\//, "");
   if (!TOPIC.test(topic)) throw new MessagingError("invalid-topic-name", `"${topic}" is no topic's name.`);
-  await update("devices", messaging.key, (device) => {
-    if (!device?.token || device.isEnding) return device;
+  const stored = await update("devices", messaging.key, (device) => {
+    if (!device?.token) {
+      // Without a registration there is no subscription to end.
+      if (!isWanted) device?.topics.delete(topic);
+      return device;
+    }
     const version = (device.topics.get(topic)?.version ?? 0) + 1;
     device.topics.set(topic, { isWanted, isDone: false, version });
     return device;
   });
+  if (!stored?.token && !isWanted) return;
   for (let failures = 0; ; failures += 1) {
     try {
       return await settle(messaging, topic);
@@ -342,7 +454,8 @@ function settle(messaging, topic) {
       await call(messaging, "POST", path, { headers: bearer(device), code: `topic-${verb}-failed` });
     } catch (error) {
       if (error.isGone) await forget(messaging, device.token);
-      else if (!error.isTemporary) await settled(false);
+      if (error.isGone && !wanted.isWanted) return;
+      if (!error.isGone && !error.isTemporary) await settled(false);
       throw error;
     }
     await settled(wanted.isWanted);
@@ -353,12 +466,14 @@ function settle(messaging, topic) {
 async function settleAll(messaging) {
   let device = await registered(messaging);
   if (!device) return;
-  if (device.topics.size > 0 && !(Date.now() - device.repaired < REPAIR_MS)) {
+  // A clock that was ahead once must not stop the comparison until then.
+  const age = Date.now() - device.repaired;
+  if (device.topics.size > 0 && !(age >= 0 && age < REPAIR_MS)) {
     const there = new Set();
     for (let page = "", isFirst = true; page || isFirst; isFirst = false) {
       const path = `/registrations/${device.token}/topicSubscriptions?pageToken=${encodeURIComponent(page)}`;
       const answer = await call(messaging, "GET", path, { headers: bearer(device) });
-      for (const { topicName } of answer.topicSubscriptions ?? []) there.add(topicName);
+      for (const { topicName } of answer.topicSubscriptions) there.add(topicName);
       page = answer.nextPageToken;
     }
     const { token } = device;
@@ -482,9 +597,9 @@ async function tell(messaging, type, payload) {
   const number = (messaging.number += 1);
   const handled = new Promise((resolve) => messaging.replies.set(number, { tabs, resolve }));
   messaging.channel.postMessage({ type, payload, number, from: messaging.id });
-  const end = Date.now() + HANDLER_MS;
+  const end = performance.now() + HANDLER_MS;
   await Promise.race([run(messaging, type, payload), sleep(HANDLER_MS)]);
-  while (tabs.size > 0 && Date.now() < end) {
+  while (tabs.size > 0 && performance.now() < end) {
     await Promise.race([handled, sleep(1000)]);
     // A tab that was closed does not answer.
     const living = await otherTabs(messaging);
@@ -508,10 +623,9 @@ async function hold(messaging, signal) {
       }
       wait = await listen(messaging, device, signal, () => (failures = 0));
     } catch (error) {
-      if (error.isGone) {
-        await forget(messaging, device.token).catch(() => {});
-        continue;
-      }
+      const isForgotten = error.isGone
+        && await forget(messaging, device.token).then(() => true, () => false);
+      if (isForgotten) continue;
       wait = backoff(failures);
       failures += 1;
     }
@@ -534,6 +648,13 @@ async function listen(messaging, device, stop, opened) {
   if (!response.ok) {
     throw refused("stream-refused", response.status, await response.json().catch(() => ({})));
   }
+  if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
+    throw new MessagingError("stream-refused", "The answer is no stream of events.");
+  }
+  // Another tab, or this one, may end the registration while nothing comes.
+  messaging.woken.addEventListener("wake", async () => {
+    if ((await registered(messaging))?.token !== device.token) silence.abort();
+  }, { signal: silence.signal });
   opened();
   connected(messaging, "open", true);
   settleAll(messaging).catch(() => {});
@@ -545,17 +666,20 @@ async function listen(messaging, device, stop, opened) {
       throw refused("unregistered", 404, { error: { status: "NOT_FOUND", message: "unregistered" } });
     }
     if (!event.id) continue;
-    const message = event.name === "message" ? JSON.parse(event.data) : undefined;
-    if (event.name === "deleted_messages") await tell(messaging, "deleted");
-    if (message && !(await isSeen(message.messageId))) {
-      await deliver(messaging, compose(message));
-      await noteSeen(message.messageId);
-    }
-    await update("devices", messaging.key,
-      (now) => (now?.token === device.token ? { ...now, lastEvent: event.id } : now));
-    acknowledge(messaging, device, event.id);
+    // Another tab may have ended the registration: its messages are not for who comes next.
+    if ((await registered(messaging))?.token !== device.token) return 0;
+    await handle(messaging, device, event);
   }
   return wait;
+}
+
+async function handle(messaging, device, event) {
+  if (event.name === "deleted_messages") await tell(messaging, "deleted");
+  if (event.name === "message") await take(messaging, JSON.parse(event.data));
+  // The server's note of the acknowledgement does, where the browser does not store.
+  await update("devices", messaging.key,
+    (now) => (now?.token === device.token ? { ...now, lastEvent: event.id } : now)).catch(() => {});
+  acknowledge(messaging, device, event.id);
 }
 
 /** The events of a body of server-sent events (HTML, 9.2.6). Ends it where nothing comes for too long. */
@@ -605,6 +729,16 @@ function compose(message) {
 
 const tidy = (value) => Object.fromEntries(Object.entries(value).filter(([, one]) => one !== undefined));
 
+/** Delivers a message that has not come by push, and notes it when its handlers are done. The worker holds
+ * the same lock while it delivers what comes by push, so that neither of them begins what the other has. */
+function take(messaging, message) {
+  return navigator.locks.request(`tidecast message ${message.messageId}`, async () => {
+    if (await isSeen(messaging, message.messageId)) return;
+    await deliver(messaging, compose(message));
+    await noteSeen(messaging, message.messageId);
+  });
+}
+
 /** To the worker, where no tab is visible and the worker takes the message; else to all tabs. */
 async function deliver(messaging, { payload, notification }) {
   if (document.visibilityState !== "visible" && messaging.worker?.active) {
@@ -638,7 +772,8 @@ function acknowledge(messaging, device, id) {
 // Time
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-const backoff = (failures) => Math.min(RETRY_MAX_MS, 500 * 2 ** failures) * (0.5 + Math.random() / 2);
+const backoff = (failures, max = RETRY_MAX_MS) =>
+  Math.min(max, 500 * 2 ** Math.min(failures, 30)) * (0.5 + Math.random() / 2);
 const wake = (messaging) => messaging.woken.dispatchEvent(new Event("wake"));
 /** A registration was made or ended: all tabs look at it. */
 function wakeAll(messaging) {
