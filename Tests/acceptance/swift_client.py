@@ -1,8 +1,10 @@
 """The Swift client library in an app's process: see swift_client.sh."""
+import http.server
 import json
 import os
 import signal
 import subprocess
+import threading
 
 from system.app import AUTHORITIES, App, trusting
 from system.balancer import Balancer
@@ -173,7 +175,7 @@ def logs_out(server, app):
             app.start()
         wait(lambda token=token: not has_device(server, token), "the end of the registration", 60)
         check(app.numbers("message") == [] and "alice" not in topics(server, app.token()),
-              f"a logout while the server is away is repeated, {'also' if dies else 'not'} by the next process")
+              f"a logout without a server is repeated by {'the next' if dies else 'the same'} process")
         app.kill()
 
 
@@ -190,6 +192,45 @@ def installed_again(server, app):
     app.wait_line("handled 501")
     check(app.numbers("message") == [501] and app.token() != token,
           "an app that is installed again gets none of the former user's messages")
+    app.kill()
+
+
+class Stranger(http.server.BaseHTTPRequestHandler):
+    """Answers with a page of its own, as the portal of a network does."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", "7")
+        self.end_headers()
+        self.wfile.write(b"<html>\n")
+
+    def do_POST(self):
+        self.do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
+def meets_stranger(server, app):
+    """Between the app and the server is a machine that answers in the server's place."""
+    with_alice(server, app)
+    app.kill()
+    stranger = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
+    threading.Thread(target=stranger.serve_forever, daemon=True).start()
+    own, app.url = app.url, f"http://127.0.0.1:{stranger.server_port}"
+    app.start()
+    wait(lambda: any(line.startswith("reconnecting") for line in app.lines()), "the app to try again")
+    app.say("unsubscribe alice")
+    app.wait_line("noted")
+    wait(lambda: sum(line.startswith("reconnecting") for line in app.lines()) > 2, "the app to try again")
+    check(not {"connected", "unsubscribed alice ok"} & set(app.lines()),
+          "a page with 200 is neither a stream nor a confirmation")
+    app.kill()
+    app.url = own
+    app.start()
+    wait(lambda: "alice" not in topics(server, app.token()), "the end of the subscription")
+    stranger.shutdown()
     app.kill()
 
 
@@ -299,7 +340,8 @@ def main():
     app = App(server.folder, f"http://{server.host}:{server.port}")
     play(server, app, receives, server_dies, app_dies, forgotten, reborn, address_and_end)
     server = DevelopmentServer(make_folder())
-    play(server, App(server.folder, f"http://{server.host}:{server.port}"), logs_out, installed_again)
+    play(server, App(server.folder, f"http://{server.host}:{server.port}"), logs_out, installed_again,
+         meets_stranger)
     if os.getuid() == 0:
         server = DevelopmentServer(make_folder())
         play(server, App(server.folder, f"http://{server.host}:{server.port}"), on_a_small_disk)

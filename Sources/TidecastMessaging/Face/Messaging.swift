@@ -138,8 +138,8 @@ public final class Messaging: Sendable {
 
     /// `completion` comes on the main queue when the server has confirmed the subscription, or with an
     /// error: `invalidTopicName`; `superseded` where a later call wants the opposite; `tooManyTopics`,
-    /// `noAccess` or `invalidRequest` where the server refuses for good, which also takes the wish back;
-    /// `storage` where the server has confirmed, and the device does not store that.
+    /// `noAccess` or `invalidRequest` where the server refuses for good, which also takes the wish back.
+    /// `storage` says that the server has confirmed, and that the device could not store that.
     /// Without a network, `completion` waits.
     public func subscribe(
         toTopic topic: String, completion: (@MainActor @Sendable ((any Error)?) -> Void)?

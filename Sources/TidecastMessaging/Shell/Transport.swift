@@ -26,7 +26,7 @@ enum TransportAnswer: Sendable {
 enum StreamBytes: Sendable {
     case opened
     case bytes(Data)
-    /// The answer is not 200, and this is all of it.
+    /// The answer is not 200 with a stream of events, and this is all of it.
     case refused(status: Int, retryAfter: String?, body: Data)
     case ended(String)
 }
@@ -155,12 +155,14 @@ private struct RunningTask: Sendable {
     }
     var receiver: Receiver
     var status: Int?
+    /// Whether the body is a stream of events: another machine's page is none.
+    var isEvents = false
     var retryAfter: String?
     var body = Data()
 
     /// Streams that stand pass their bytes on; all other bodies are collected.
     var isStanding: Bool {
-        if case .stream = receiver { status == 200 } else { false }
+        if case .stream = receiver { status == 200 && isEvents } else { false }
     }
 }
 
@@ -199,6 +201,7 @@ private final class SessionDelegate: NSObject, URLSessionDataDelegate {
         let answer = response as? HTTPURLResponse
         let task = tasks.change(dataTask.taskIdentifier) {
             $0.status = answer?.statusCode
+            $0.isEvents = answer?.mimeType?.lowercased() == "text/event-stream"
             $0.retryAfter = answer?.value(forHTTPHeaderField: "Retry-After")
         }
         if let task, task.isStanding, case .stream(let heard) = task.receiver { heard(.opened) }
@@ -226,7 +229,7 @@ private final class SessionDelegate: NSObject, URLSessionDataDelegate {
                 done(.failed(reason))
             }
         case .stream(let heard):
-            if error == nil, let status = ended.status, status != 200 {
+            if error == nil, let status = ended.status, !ended.isStanding {
                 heard(.refused(status: status, retryAfter: ended.retryAfter, body: ended.body))
             } else {
                 heard(.ended(reason))
