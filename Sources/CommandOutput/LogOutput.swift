@@ -22,8 +22,8 @@ package final class LogOutput: Sendable {
         if !isWritten { lost.add(1, ordering: .relaxed) }
     }
 
-    /// Never waits. The descriptor may be shared with other processes, so it stays blocking, and each piece is
-    /// written only where the kernel has room for it.
+    /// Never waits. Other processes may share the descriptor, so it stays blocking. A piece is written only
+    /// where the kernel has room for it.
     private func put(_ line: [UInt8]) -> Bool {
         var at = 0
         while at < line.count {

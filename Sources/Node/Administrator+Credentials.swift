@@ -6,6 +6,7 @@ import Journal
 import Model
 import NIOCore
 import NIOPosix
+import NodeCore
 
 // Lists, makes and ends credentials. `CredentialBook` decides which changes of a credential are allowed.
 
@@ -195,6 +196,11 @@ extension Administrator {
                 }
                 loop.scheduleTurn()
             }
+    }
+
+    /// Stores the believed time for the next process.
+    func note(witness time: WallTime) {
+        engine.perform({ try ClockWitness.write(time, to: $0) }) { _ in }
     }
 
     /// Writes down the uses of credentials that a loop has seen. A write that fails is not tried again.

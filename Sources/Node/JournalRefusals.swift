@@ -75,6 +75,7 @@ extension NodeShared {
                 "partitions whose records the engine refuses: \(NodeShared.list(refusals.map(\.partition)))"
                     + " (for \(seconds) s: \(first.reason))")
         }
+        if let word = unconfirmedClock.word { words.append(word) }
         return words.isEmpty ? "ready" : "ready, but for " + words.joined(separator: "; for ")
     }
 

@@ -17,6 +17,7 @@ extension Node {
         var partitions: [OwnedPartition]
         var contents: Catalog.Contents
         var formerQuotas: FormerQuotas
+        var clockWitness: WallTime?
         var catalogVersion: [UInt8] = []
         var generation: UInt64 = 0
         /// The databases of a cluster, the home first; empty on a node of its own.
@@ -86,7 +87,8 @@ extension Node {
         return Opened(
             session: session, partitions: try Recovery.takeAll(session, of: engine), contents: contents,
             formerQuotas: try FormerQuotas.claim(
-                from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall))
+                from: engine, projects: Array(contents.directory.byNumber.keys), now: Clock.now().wall),
+            clockWitness: try ClockWitness.claim(from: engine, now: Clock.now()))
     }
 
     /// Seals again the secrets that are stored in another form than this node writes.

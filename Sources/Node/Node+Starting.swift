@@ -38,7 +38,8 @@ extension Node {
         return NodeShared(
             partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
             engines: engines, options: options, administrator: administrator,
-            formerQuotas: opened.formerQuotas, isClustered: configuration.cluster != nil,
+            formerQuotas: opened.formerQuotas, clockWitness: opened.clockWitness,
+            isClustered: configuration.cluster != nil,
             pushConnections: Gates.plan(configuration, limit: Descriptors.raise()).pushes, log: log,
             onFatal: onFatal)
     }

@@ -65,6 +65,7 @@ final class NodeLoop: @unchecked Sendable {
         options.isClustered = shared.isClustered
         options.epochs = shared.epochs
         options.formerQuotas = shared.formerQuotas
+        options.clockWitness = shared.clockWitness
         options.started = shared.started
         options.pushServices = shared.administrator.pushServices
         return LoopCore(
@@ -99,7 +100,14 @@ final class NodeLoop: @unchecked Sendable {
             self.keys.update(self.registrationKeys, now: Clock.now().wall)
             self.shared.administrator.note(self.api.takeUses(now: Clock.now().wall))
             self.frontend.tellRefused(now: Clock.now().wall)
+            self.storeWitness()
         }
+    }
+
+    /// One loop of a node of its own stores the time for the next process.
+    private func storeWitness() {
+        guard !shared.isClustered, number == 0, let time = core.takeWitness(Clock.now()) else { return }
+        shared.administrator.note(witness: time)
     }
 
     // MARK: Turns
@@ -213,6 +221,7 @@ final class NodeLoop: @unchecked Sendable {
                 "a partition is quarantined: it is not served, and its rows stay as they are",
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
         case .clockDoubted(let isDoubted): shared.doubtsClock(isDoubted, loop: number)
+        case .clockUnconfirmed(let ahead): shared.unconfirmedClock.tell(ahead, loop: number, shared.log)
         case .partition(let id, let notice):
             counters.note(notice, of: id, log)
             shared.note(notice, of: id)

@@ -27,6 +27,7 @@ final class NodeShared: Sendable {
     let isClustered: Bool
     let started = Clock.monotonic()
     let formerQuotas: FormerQuotas
+    let clockWitness: WallTime?
     let administrator: Administrator
     let pushes: PushDispatch
     let relays: RelayDispatch
@@ -45,6 +46,7 @@ final class NodeShared: Sendable {
     init(
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,
         options: PartitionOptions, administrator: Administrator, formerQuotas: FormerQuotas,
+        clockWitness: WallTime?,
         isClustered: Bool = false, pushConnections: Int = DescriptorPlan.pushesMax, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
     ) {
@@ -57,6 +59,7 @@ final class NodeShared: Sendable {
         administrator.apns.tellRetired { apple.retire($0) }
         self.apple = apple
         self.formerQuotas = formerQuotas
+        self.clockWitness = clockWitness
         self.onFatal = onFatal
         map = NodeMap(
             partitionCount: partitions.count, loopCount: loopCount, databaseCount: engines.all.count)
@@ -105,6 +108,7 @@ final class NodeShared: Sendable {
         quarantines.withLock { $0[partition] = nil }
     }
 
+    let unconfirmedClock = UnconfirmedClock()
     let refusals = JournalRefusals()
 
     /// Partitions on this node that cannot be served, and why.

@@ -1,4 +1,5 @@
 import Journal
+import MemoryEngine
 import Model
 import Ownership
 import Partitions
@@ -41,6 +42,44 @@ import Testing
         #expect(harness.core.believed(harness.now).wall == harness.now.wall)
     }
 
+    @Test("serves while the last run contradicts it, says so, and is no witness before it is confirmed")
+    func unconfirmed() {
+        let harness = LoopHarness(isClustered: false) { options in
+            options.clockWitness = WallTime(milliseconds: 1_800_000_000_000 + 362 * 86_400_000)
+        }
+        let behind: Int64 = -362 * 86_400_000
+        let first = harness.turn()
+        #expect(first.unconfirmed == [behind] && first.doubts.isEmpty && first.looksAgain)
+        harness.turn(.order(.serve(LoopHarness.partition, Epoch(3))))
+        harness.turn(.engine(.loaded(LoopHarness.stored(), Epoch(3), quotas: [:])))
+        #expect(harness.core.partitions[LoopHarness.partition] != nil && harness.core.doubting.isEmpty)
+        #expect(harness.core.takeWitness(harness.now) == nil)
+        // A time server answers: the last run was three days before.
+        harness.years = 1
+        harness.pass(milliseconds: 5000)
+        let confirmed = harness.turn(.timer(.clock))
+        #expect(confirmed.unconfirmed == [nil] && confirmed.doubts.isEmpty)
+        #expect(harness.core.takeWitness(harness.now) == harness.now.wall)
+        #expect(harness.core.takeWitness(harness.now) == nil, "once an hour")
+    }
+
+    @Test("leaves its time to the next process, but for a reading that the last run contradicts")
+    func witness() throws {
+        let engine = MemoryEngine()
+        func at(days: Int64) -> Instant {
+            let wall = WallTime(milliseconds: 1_800_000_000_000 + days * 86_400_000)
+            return Instant(monotonic: MonotonicTime(.seconds(1)), wall: wall)
+        }
+        #expect(try ClockWitness.claim(from: engine, now: at(days: 0)) == nil)
+        #expect(try ClockWitness.claim(from: engine, now: at(days: 300)) == at(days: 0).wall)
+        #expect(try ClockWitness.claim(from: engine, now: at(days: 5)) == at(days: 0).wall)
+        #expect(try ClockWitness.claim(from: engine, now: at(days: 5)) == at(days: 5).wall)
+        for row in [[], [1], [2, 0, 0, 0, 0, 0, 0, 0, 0], [UInt8](repeating: 1, count: 10)] as [[UInt8]] {
+            try engine.put(.setting, key: ClockWitness.key, value: row)
+            #expect(throws: (any Error).self) { try ClockWitness.claim(from: engine, now: at(days: 0)) }
+        }
+    }
+
     @Test("is not doubted for a partition that is gone")
     func gone() {
         let harness = LoopHarness()
@@ -58,6 +97,11 @@ import Testing
 extension [LoopEffect] {
     fileprivate var doubts: [Bool] {
         compactMap { effect in if case .noted(.clockDoubted(let doubted)) = effect { doubted } else { nil } }
+    }
+    fileprivate var unconfirmed: [Int64?] {
+        compactMap { effect -> Int64?? in
+            if case .noted(.clockUnconfirmed(let ahead)) = effect { .some(ahead) } else { nil }
+        }
     }
     fileprivate var looksAgain: Bool {
         contains { if case .wake(.clock, _) = $0 { true } else { false } }

@@ -320,11 +320,11 @@ final class PartitionHarness {
     }
 
     /// Another owner begins from the journal.
-    func succeed(_ number: Int, generation: UInt64 = 0) throws {
+    func succeed(_ number: Int, generation: UInt64 = 0, clock: TrustedClock? = nil) throws {
         partitions[number] = try replayed(number, generation: generation)
         partitions[number].pushServices = pushServices
         var effects: [PartitionEffect] = []
-        partitions[number].start(now: now, incarnation: 1, into: &effects)
+        partitions[number].start(now: now, clock: clock, incarnation: 1, into: &effects)
         carryOut(effects, of: PartitionID(UInt16(number)))
     }
 

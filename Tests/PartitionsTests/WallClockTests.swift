@@ -113,8 +113,76 @@ struct WallClockTests {
         leap(harness, days: 300)
         try harness.succeed(0)
         for _ in 0..<4 { harness.pass(seconds: 60) }
-        #expect(harness.partitions[0].deviceCount == 1500)
+        #expect(harness.partitions[0].deviceCount == 2500 - 2500 / 64)
         for _ in 0..<16 { harness.pass(seconds: WallClockTests.day / 4) }
-        #expect(harness.partitions[0].deviceCount == 0)
+        #expect(harness.partitions[0].deviceCount > 2500 * 9 / 10)
+    }
+
+    @Test("for a moment, with one message, ends nobody when the clock is right again")
+    func poisoned() throws {
+        let harness = PartitionHarness(count: 1)
+        let (device, _) = try #require(harness.register(in: 0))
+        harness.settle()
+        // A process that begins with a wrong clock, and has no witness, believes it.
+        leap(harness, days: 300)
+        try harness.succeed(0)
+        _ = harness.request(.sendToDevice(nil, device, harness.envelope("m1")), of: PartitionID(0))
+        leap(harness, days: -300)
+        try harness.succeed(0)
+        for _ in 0..<40 { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 1)
+    }
+
+    @Test(
+        "is unconfirmed where the last run contradicts it, and ends nobody meanwhile",
+        arguments: [300, -9_000])
+    func witness(days: Int64) throws {
+        let harness = PartitionHarness(count: 1)
+        let (device, _) = try #require(harness.register(in: 0))
+        harness.settle()
+        _ = harness.request(
+            .sendToDevice(nil, device, harness.envelope("m1", ttl: 3 * 86_400)), of: PartitionID(0))
+        let witness = harness.now.wall
+        leap(harness, days: days)
+        try harness.succeed(0, clock: TrustedClock(harness.now, witness: witness))
+        for _ in 0..<22 { harness.pass(seconds: 3600) }
+        #expect(harness.partitions[0].deviceCount == 1 && harness.waitingCount(0, 0) == 1)
+        // A time server answers: the clock is near the last run.
+        leap(harness, days: -days)
+        harness.pass(seconds: 60)
+        #expect(harness.partitions[0].clock.isTrusted)
+        for _ in 0..<12 { harness.pass(seconds: WallClockTests.day / 4) }
+        #expect(harness.partitions[0].deviceCount == 1 && harness.waitingCount(0, 0) == 0)
+    }
+
+    @Test("is believed after a day in which it ran evenly, and not before")
+    func confirmed() {
+        let began = Instant(
+            monotonic: MonotonicTime(.seconds(1)), wall: WallTime(milliseconds: 1_800_000_000_000))
+        func at(_ seconds: Int64, days: Int64 = 300) -> Instant {
+            let wall = began.wall.milliseconds + (days * WallClockTests.day + seconds) * 1000
+            return Instant(
+                monotonic: began.monotonic.advanced(by: .seconds(UInt64(seconds))),
+                wall: WallTime(milliseconds: wall))
+        }
+        var clock = TrustedClock(at(0), witness: began.wall)
+        #expect(clock.isUnconfirmed && clock.read(at(0)) == began.wall)
+        #expect(clock.read(at(86_399)).milliseconds == began.wall.milliseconds + 86_399_000)
+        #expect(!clock.isTrusted)
+        #expect(clock.read(at(86_400)) == at(86_400).wall && clock.isTrusted && !clock.isUnconfirmed)
+        // A leap begins the time again.
+        clock = TrustedClock(at(0), witness: began.wall)
+        _ = clock.read(at(50_000, days: 400))
+        _ = clock.read(at(86_400, days: 400))
+        #expect(!clock.isTrusted)
+        _ = clock.read(at(136_400, days: 400))
+        #expect(clock.isTrusted)
+        for (days, isNear) in [(7, true), (8, false), (-1, true), (-2, false)] as [(Int64, Bool)] {
+            #expect(TrustedClock(at(0, days: days), witness: began.wall).isTrusted == isNear)
+        }
+        #expect(TrustedClock(at(0)).isTrusted)
+        var vouched = TrustedClock(at(0), witness: began.wall)
+        vouched.vouch(for: at(5))
+        #expect(vouched.isTrusted && !vouched.isUnconfirmed && vouched.read(at(6)) == at(6).wall)
     }
 }

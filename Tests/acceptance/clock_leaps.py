@@ -132,6 +132,40 @@ async def single(server):
     print(f"{len(house.devices)} devices are registered, and {sum(map(len, house.waiting.values()))} messages"
           " wait")
     await server.end()
+    await first_reading(server, house)
+
+
+async def first_reading(server, house):
+    """The server begins with a wrong clock, some traffic comes, and it begins again with the right one."""
+    for name, seconds in {"300 days ahead": 300 * 86_400, "in 1970": -int(time.time())}.items():
+        server.world.wall_is_ahead(seconds)
+        await server.start()
+        began = time.monotonic()
+        status, words = await server.ready_word()
+        assert status == 200 and "the last run" in words, (status, words)
+        while time.monotonic() - began < 14:
+            await traffic(house)
+        await house.check_nothing_lost(f"under a clock that began {name}")
+        await server.end()
+        server.world.wall_is_ahead(0)
+        await server.start()
+        began = time.monotonic()
+        assert await server.ready_word() == (200, "ready"), await server.ready_word()
+        while time.monotonic() - began < 14:
+            await traffic(house)
+        await house.check_nothing_lost(f"under the right clock, after one that began {name}")
+        await server.end()
+        print(f"the clock began {name}: it served and said so, and nothing ended, then or later")
+
+
+async def traffic(house):
+    """Changes of each device's subscriptions, which wake its partition, and a message to some devices."""
+    tokens = [one["token"] for one in house.devices]
+    for verb in ("batchAdd", "batchRemove"):
+        body = {"to": "/topics/clocks", "registration_tokens": tokens}
+        await several(*house.at, [("POST", f"/iid/v1:{verb}", body)], 1)
+    await house.check_hearing("whatever the clock shows")
+    await asyncio.sleep(1)
 
 
 async def several_nodes(database, folder, one, two, three):

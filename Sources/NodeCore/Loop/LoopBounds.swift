@@ -20,6 +20,9 @@ public struct LoopBounds: Hashable, Sendable {
     /// How often a damaged partition is read again before it is quarantined.
     public var damagedLoadsMax: UInt64 = 3
 
+    /// The time between two witnesses of the clock that a node of its own stores.
+    static let witnessPause: TimeSpan = .seconds(3600)
+
     public init() {}
 
     var gapNoticesMax: Int { Int(gapNoticesFor / max(.nanoseconds(1), unreachablePause)) }

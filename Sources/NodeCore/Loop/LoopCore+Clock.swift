@@ -18,11 +18,19 @@ extension LoopCore {
         }
     }
 
-    private var isClockDoubted: Bool { !wallClock.isTrusted || !doubting.isEmpty }
+    /// A clock that a former run contradicts does not keep a node from serving: it is the only clock there.
+    private var isClockDoubted: Bool {
+        !wallClock.isUnconfirmed && (!wallClock.isTrusted || !doubting.isEmpty)
+    }
 
     /// A gateway that serves no partition doubts the clock as well: the clock dates the messages of its
     /// clients.
     func tellDoubts() {
+        if wallClock.isUnconfirmed != isUnconfirmedTold {
+            isUnconfirmedTold = wallClock.isUnconfirmed
+            effects.append(.noted(.clockUnconfirmed(ahead: isUnconfirmedTold ? wallClock.leap : nil)))
+            lookAgain()
+        }
         guard isClockDoubted != isDoubtTold else { return }
         isDoubtTold = isClockDoubted
         effects.append(.noted(.clockDoubted(isDoubtTold)))
@@ -32,7 +40,16 @@ extension LoopCore {
     /// The timer brings a turn, and the turn reads the clock: it may be right again while nothing else
     /// happens.
     func lookAgain() {
-        if isDoubtTold { wake(.clock, in: .seconds(5)) }
+        if isDoubtTold || isUnconfirmedTold { wake(.clock, in: .seconds(5)) }
+    }
+
+    /// The believed wall time, once an hour, as a witness for the next process: the shell must store it.
+    public func takeWitness(_ now: Instant) -> WallTime? {
+        let time = wallClock.read(now)
+        let isDue = witnessedAt.map { now.monotonic.since($0) >= LoopBounds.witnessPause } ?? true
+        guard isDue, wallClock.isTrusted else { return nil }
+        witnessedAt = now.monotonic
+        return time
     }
 
     /// Another clock agrees with this reading: the loop, and each partition that doubts the wall clock,

@@ -274,7 +274,9 @@ extension LoopCore {
         incarnations &+= 1
         partition.pushServices = pushServices
         partition.refusedKeys = sender.refusedKeys
-        partition.start(now: believed(now), incarnation: incarnations, into: &partitionEffects)
+        partition.start(
+            now: believed(now), clock: wallClock.isUnconfirmed ? wallClock : nil, incarnation: incarnations,
+            into: &partitionEffects)
         if options.isClustered {
             partition.forgetWindows(living: livingSessions)
         } else {

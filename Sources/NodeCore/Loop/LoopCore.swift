@@ -63,6 +63,9 @@ public final class LoopCore<Host: LoopHost> {
     /// Partitions that doubt the wall clock, and whether the operator was told of a doubt on this loop.
     var doubting: Set<PartitionID> = []
     var isDoubtTold = false
+    var isUnconfirmedTold = false
+    /// When the loop last gave its time away as a witness.
+    var witnessedAt: MonotonicTime?
     /// How many readings of each partition found damage, since one succeeded.
     var failedLoads: [PartitionID: UInt64] = [:]
     /// Partitions whose machines have ended while the journal's writer may still have rows of them, and the
@@ -120,7 +123,7 @@ public final class LoopCore<Host: LoopHost> {
         self.options = options
         self.host = host
         self.proofs = proofs
-        wallClock = TrustedClock(now)
+        wallClock = TrustedClock(now, witness: options.clockWitness)
         self.now = now
         var random = random
         epochs = options.epochs

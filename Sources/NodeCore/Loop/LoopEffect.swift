@@ -76,6 +76,8 @@ public enum LoopNote: Sendable {
     case fingerprintsDiffer(PartitionID, with: PartitionID)
     /// Whether the loop, or a partition on it, doubts the wall clock now.
     case clockDoubted(Bool)
+    /// A former run contradicts the wall clock by so many milliseconds; `nil`: not any more.
+    case clockUnconfirmed(ahead: Int64?)
     /// A push service has answered.
     case pushed(Transport.Kind, PushOutcome)
     /// A partition's notice to operators.

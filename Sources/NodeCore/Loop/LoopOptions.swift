@@ -28,6 +28,8 @@ public struct LoopOptions: Sendable {
     /// On a node of its own: the tokens that its former process left in the buckets, and when this process
     /// began.
     public var formerQuotas = FormerQuotas()
+    /// On a node of its own: the newest wall time that a former process has believed.
+    public var clockWitness: WallTime?
     public var started = MonotonicTime.zero
     #if DEBUG
         public var planted: PlantedInNode = []

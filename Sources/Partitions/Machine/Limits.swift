@@ -124,9 +124,8 @@ public struct PartitionOptions: Sendable {
     /// How long all addresses of a device may be gone before the device ends; `nil`: only `deviceDaysMax`
     /// ends it.
     public var unreachableMax: TimeSpan? = .seconds(7 * 86_400)
-    /// Devices that may end in one day because nobody has seen them, or one in `sweptShare` of all devices
-    /// where that is more: the harm that a wrong clock can do unnoticed.
-    public var sweptDayMax = 1000
+    /// One in so many of a partition's devices, and at least one, may end in one day because nobody has seen
+    /// it: the harm that a wrong clock can do unnoticed.
     public var sweptShare = 64
 
     #if DEBUG
@@ -140,7 +139,7 @@ public struct PartitionOptions: Sendable {
         let counts = [
             recordBytesMax, entryBytesMax, comparedAtOnce, recordsInFlightMax, outboxWindow, offerBytesMax,
             repairSliceMembers, bodiesAtOnce, bodyBytesAtOnce, pushWindow, snapshotBytesMin,
-            snapshotSliceBytes, snapshotPartBytes, sweptDayMax, sweptShare, pushesAtOnce, pushLooksAtOnce,
+            snapshotSliceBytes, snapshotPartBytes, sweptShare, pushesAtOnce, pushLooksAtOnce,
             momentaryMax, momentaryBytesMax, pushAttemptsMax, listedAtOnce,
         ]
         if counts.contains(where: { $0 < 1 }) { return "each of the bounds must be at least 1" }

@@ -30,10 +30,9 @@ extension Partition {
         clock.vouch(for: now)
     }
 
-    /// The day by the clock, but never before the day of the newest message: the clock may have begun wrong.
-    func today(_ now: Instant) -> Day {
-        max(now.wall.day, WallTime(milliseconds: Int64(clamping: state.log.last.rawValue / 1000)).day)
-    }
+    /// The day by the believed clock. The newest message's position does not count: positions never fall, so
+    /// one message under a wrong clock would be a witness for good.
+    func today(_ now: Instant) -> Day { now.wall.day }
 
     func onWoke(_ at: MonotonicTime, _ turn: inout Turn) {
         wakes.fired(at)
@@ -90,8 +89,7 @@ extension Partition {
         guard turn.now.monotonic.since(begunAt) >= options.listenersReturn else { return }
         let today = today(turn.now)
         if sweep.day != today {
-            let share = state.devices.count / options.sweptShare
-            sweep = Sweep(day: today, next: 0, left: max(options.sweptDayMax, share))
+            sweep = Sweep(day: today, next: 0, left: max(1, state.devices.count / options.sweptShare))
             seeListeners(today)
         }
         guard let start = sweep.next, sweep.left > 0, today.rawValue > options.deviceDaysMax else { return }

@@ -154,8 +154,12 @@ public final class Partition {
     /// Begins to serve, after everything durable is folded in. Asks receivers that have not acknowledged
     /// everything for their marks before it offers anything. `incarnation` tells this machine from former
     /// machines of the same partition, whose confirmations and records may still be on their way.
-    public func start(now: Instant, incarnation: UInt32 = 0, into effects: inout [PartitionEffect]) {
-        clock = TrustedClock(now)
+    /// `clock`: an unconfirmed clock of the loop; `nil`: the partition believes the reading.
+    public func start(
+        now: Instant, clock: TrustedClock? = nil, incarnation: UInt32 = 0,
+        into effects: inout [PartitionEffect]
+    ) {
+        self.clock = clock ?? TrustedClock(now)
         var turn = Turn(at: now, &effects)
         defer { turn.end(&effects) }
         self.incarnation = incarnation

@@ -7,8 +7,18 @@ import Model
 /// hour, the believed time goes on with the monotonic clock. That ends when the two agree again, or when
 /// another clock vouches for the new time. The believed time falls only where another clock vouches for an
 /// earlier time.
+///
+/// The first reading is compared with a witness, the newest time that a former run has believed. A reading
+/// far from it is unconfirmed, and the believed time goes on from the witness. That ends when the clock comes
+/// near, as with the first answer of a time server, or when it has run evenly for `confirmAfter`.
 public struct TrustedClock: Sendable {
     public static let leapMax: TimeSpan = .seconds(3600)
+    /// How far the first reading may be ahead of the witness, and behind it.
+    public static let startAheadMax: TimeSpan = .seconds(7 * 86_400)
+    public static let startBehindMax: TimeSpan = .seconds(86_400)
+    /// How long a clock that the witness contradicts must run evenly. A server that was off for a year
+    /// believes its clock after that time.
+    public static let confirmAfter: TimeSpan = .seconds(86_400)
 
     private var anchor: Instant
     private var last: Instant
@@ -16,13 +26,30 @@ public struct TrustedClock: Sendable {
     /// where the wall clock is believed.
     public private(set) var leap: Int64?
 
-    /// The first reading is believed: there is nothing to compare it with.
-    public init(_ now: Instant) {
+    /// Since when an unconfirmed clock has run evenly: its first reading, or the one of its last leap.
+    private var evenSince: Instant?
+
+    /// - Parameter witness: `nil` where there is nothing with which to compare the first reading, which is
+    ///   believed then.
+    public init(_ now: Instant, witness: WallTime? = nil) {
         anchor = now
         last = now
+        guard let witness else { return }
+        let ahead = TrustedClock.sum(now.wall.milliseconds, -witness.milliseconds)
+        guard !TrustedClock.isNear(ahead) else { return }
+        anchor.wall = witness
+        last.wall = witness
+        leap = ahead
+        evenSince = now
     }
 
     public var isTrusted: Bool { leap == nil }
+    /// Whether the witness of a former run contradicts the clock, and nothing has borne it out since.
+    public var isUnconfirmed: Bool { evenSince != nil }
+
+    private static func isNear(_ ahead: Int64) -> Bool {
+        ahead <= Int64(startAheadMax.milliseconds) && ahead >= -Int64(startBehindMax.milliseconds)
+    }
     /// The believed wall time of the last reading.
     var latest: WallTime { last.wall }
 
@@ -32,7 +59,15 @@ public struct TrustedClock: Sendable {
         let elapsed = now.monotonic.since(anchor.monotonic)
         let expected = TrustedClock.sum(anchor.wall.milliseconds, Int64(clamping: elapsed.milliseconds))
         let ahead = TrustedClock.sum(now.wall.milliseconds, -expected)
-        if ahead.magnitude > TrustedClock.leapMax.milliseconds {
+        if let since = evenSince {
+            if confirms(now, ahead: ahead, since) {
+                (anchor, evenSince, leap) = (now, nil, nil)
+                last.wall = max(last.wall, now.wall)
+            } else {
+                leap = ahead
+                last.wall = max(last.wall, WallTime(milliseconds: expected))
+            }
+        } else if ahead.magnitude > TrustedClock.leapMax.milliseconds {
             leap = ahead
             last.wall = max(last.wall, WallTime(milliseconds: expected))
         } else {
@@ -44,12 +79,25 @@ public struct TrustedClock: Sendable {
         return last.wall
     }
 
+    /// Whether the reading of an unconfirmed clock can be believed. A leap begins its time again.
+    private mutating func confirms(_ now: Instant, ahead: Int64, _ since: Instant) -> Bool {
+        if TrustedClock.isNear(ahead) { return true }
+        let ran = now.monotonic.since(since.monotonic)
+        let even = TrustedClock.sum(since.wall.milliseconds, Int64(clamping: ran.milliseconds))
+        guard TrustedClock.sum(now.wall.milliseconds, -even).magnitude <= TrustedClock.leapMax.milliseconds
+        else {
+            evenSince = now
+            return false
+        }
+        return ran >= TrustedClock.confirmAfter
+    }
+
     /// Another clock, as that of a database, agrees with this reading. The reading is believed, also where it
     /// is before the time that was believed.
     public mutating func vouch(for now: Instant) {
         anchor = now
         last = now
-        leap = nil
+        (leap, evenSince) = (nil, nil)
     }
 
     /// A sum that stops at the ends of the range, for times that nobody has reached.

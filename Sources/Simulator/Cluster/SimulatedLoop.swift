@@ -202,6 +202,7 @@ final class SimulatedLoop {
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
         case .clockDoubted(let isDoubted): world.count("clocks doubted", isDoubted ? 1 : 0)
+        case .clockUnconfirmed: break
         case .partition(_, .clockLeapt), .partition(_, .clockAgrees): break
         case .partition(_, .journalRefuses): world.count("partitions refused")
         case .partition(_, .journalTakes): break

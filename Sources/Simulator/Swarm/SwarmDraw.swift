@@ -210,7 +210,6 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         add("deferred-bytes", \.deferredBytesMax, from: 1000)
         add("outbox-bytes", \.outboxBytesMax, from: 200)
         add("push-window", \.pushWindow, from: 1)
-        add("swept-a-day", \.sweptDayMax, from: 1)
         let waiting = plain.waitingBytesMax
         self.add("waiting-bytes", waiting, value: roll(4) == 0 ? magnitude(100, 200_000) : waiting) {
             $0.partition.waitingBytesMax = $1
