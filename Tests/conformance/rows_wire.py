@@ -396,6 +396,5 @@ def not_found(answer, *what):
     expect("NOT_FOUND" not in answer.text and answer.json is None, *what, answer.text)
 
 
-
 ROWS = {number: function for name, function in list(globals().items()) if name.startswith("row_")
         for number in [int(name[4:])]}

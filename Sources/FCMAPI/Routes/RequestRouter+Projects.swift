@@ -203,7 +203,7 @@ extension RequestRouter {
     }
 
     func known(_ name: String, stranger: APIError = .unauthenticated) throws(APIError) -> Project {
-        guard case .known(let project) = try project(name, stranger: stranger) else { throw unknownProject }
+        guard case .known(let project) = try project(name, stranger: stranger) else { throw missingProject }
         return project
     }
 
@@ -221,7 +221,7 @@ extension RequestRouter {
     }
 
     private func listen(_ name: String) throws(APIError) -> APIAction {
-        guard case .known(let project) = try project(name) else { throw unknownProject }
+        guard case .known(let project) = try project(name) else { throw missingProject }
         guard let credential else { throw .unauthenticated }
         let device = try ownRegistration(in: project)
         try mayCall(in: project)
@@ -288,7 +288,7 @@ extension RequestRouter {
         if request.method == .get, principal == nil, credential != nil || installation != nil {
             return try ownSubscriptions(try known(name))
         }
-        guard case .known(let project) = try authorized(name) else { throw unknownProject }
+        guard case .known(let project) = try authorized(name) else { throw missingProject }
         let text = try segment(4)
         let shown = String(decoding: text, as: UTF8.self)
         let device = try registration(text, in: project, field: "name")
