@@ -112,6 +112,16 @@ struct LogTwin {
         }
     }
 
+    /// A message that is over by the addresses that the device has does not come back with another kind.
+    mutating func told(_ index: UInt32, _ kind: Transport.Kind, at now: Int64) {
+        let kinds = addresses[index] ?? []
+        addresses[index, default: []].insert(kind)
+        guard !kinds.contains(kind) else { return }
+        queues[index]?.removeAll { waiting in
+            kinds.reduce(waiting.stream) { max($0, waiting.services[$1] ?? 0) } <= now
+        }
+    }
+
     mutating func pushed(_ index: UInt32, at position: UInt64) {
         queues[index]?.removeAll { $0.position == position }
     }

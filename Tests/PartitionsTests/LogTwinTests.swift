@@ -111,7 +111,7 @@ struct LogTwinTests {
                     .setTransport(
                         index: index, Transport(kind: kind, address: address),
                         at: WallTime(milliseconds: now)))
-                twin.addresses[index, default: []].insert(kind)
+                twin.told(index, kind, at: now)
             }
         }
 

@@ -83,6 +83,19 @@ extension DeliveryLog {
         file(entry.position, under: next)
     }
 
+    /// The device gets an address of another kind. A message that was over by the addresses of `kinds`, which
+    /// it had, stays over: its streams have passed the message, and would show it behind later ones.
+    mutating func end(
+        for index: UInt32, by kinds: Transport.Kinds, at time: WallTime, _ departure: Departure
+    ) {
+        visit(DeviceSet(index), upTo: last) { log, block, slot in
+            let entry = block.entries[slot]
+            guard entry.targets.contains(index), entry.ends.last(kinds) <= time else { return true }
+            log.remove(DeviceSet(index), outOf: block, at: slot, departure)
+            return true
+        }
+    }
+
     /// The device has lost an address, so its messages may be over sooner: the log looks at them again.
     mutating func lookAgain(at index: UInt32) {
         visit(DeviceSet(index), upTo: last) { log, block, slot in

@@ -31,6 +31,9 @@ extension PartitionState {
         if !transport.address.isEmpty { note(index, seenOn: time.day) }
         var stored = transports[index] ?? []
         let former = stored.first { $0.transport.kind == transport.kind }
+        if former == nil {
+            log.end(for: index, by: transports.kinds(of: index), at: time, departure(&devices))
+        }
         stored.removeAll { $0.transport.kind == transport.kind }
         var next = StoredTransport(transport: transport, registered: time, generation: record.rawValue)
         // What the former address got is not pushed again, unless that address is gone.
