@@ -8,20 +8,24 @@ import NodeCore
 /// in its place (rule: lost-ends-raise-the-generation).
 package enum Generation {
     fileprivate static let key = "generation"
-    private static let version: UInt8 = 1
+    private static let version: UInt8 = 2
+    private static let lifeBytes = 16
 
     private struct Known {
         var number: UInt64
         var past: EnginePast
+        var life: [UInt8] = []
 
         var encoded: [UInt8] {
             var out = ByteWriter()
             out.u8(version)
             out.u64(number)
             out.u64(past.system)
+            out.u32(past.database)
             out.u32(past.timeline)
             out.u8(past.isReplicated ? 1 : 0)
             out.u64(past.lossSeen)
+            out.string(life)
             return out.bytes
         }
 
@@ -35,14 +39,19 @@ package enum Generation {
             _ = try reader.version(of: "a generation", version...version)
             number = try reader.u64()
             past = EnginePast(
-                system: try reader.u64(), timeline: try reader.u32(), isReplicated: try reader.u8() == 1,
-                lossSeen: try reader.u64())
+                system: try reader.u64(), database: try reader.u32(), timeline: try reader.u32(),
+                isReplicated: try reader.u8() == 1, lossSeen: try reader.u64())
+            life = try reader.string(max: Generation.lifeBytes)
         }
     }
 
     /// The generation and the pasts with which a node begins.
     package struct Standing {
         package var number: UInt64
+        /// Drawn at random with each generation: a cluster on a restored or cloned database has another life
+        /// than the cluster on the original, also where both have the same number. Nodes of different lives
+        /// believe nothing of each other. Empty for an engine of one past.
+        package var life: [UInt8] = []
         /// The past of each database but the home at that generation, as far as the cluster knows. A node
         /// must not go on in a past that may lack something of this one.
         package var pasts: [Int: EnginePast] = [:]
@@ -94,7 +103,7 @@ package enum Generation {
 
         init(stored: [UInt8]?, home: EnginePast?) throws {
             let known = try stored.map { try Known(decoding: $0) }
-            standing = Standing(number: known?.number ?? 0)
+            standing = Standing(number: known?.number ?? 0, life: known?.life ?? [])
             self.home = home ?? known?.past
             guard let home, known?.past != home else { return }
             if let known, home.mayLack(known.past) {
@@ -117,8 +126,12 @@ package enum Generation {
         }
 
         /// Writes the result. False where another node has changed the record since it was read.
-        func settle(_ engine: any ClusterEngine, from stored: [UInt8]?) throws -> Bool {
-            guard let changed else { return try engine.get(.setting, key: Generation.key) == stored }
+        mutating func settle(_ engine: any ClusterEngine, from stored: [UInt8]?) throws -> Bool {
+            guard var changed else { return try engine.get(.setting, key: Generation.key) == stored }
+            if standing.life.isEmpty || !standing.losses.isEmpty {
+                standing.life = try Catalog.random(Generation.lifeBytes)
+            }
+            changed.life = standing.life
             let next = changed.encoded + (try Catalog.random(8))
             return try engine.change(CatalogStep(key: Generation.key, from: stored, to: next), writes)
         }

@@ -21,8 +21,11 @@ public struct SessionRow: Hashable, Sendable {
 /// Tells one past of a database from another. A failover or a restored copy begins a new past, which may lack
 /// what was acknowledged at the end of the old one (rule: lost-ends-raise-the-generation).
 public struct EnginePast: Hashable, Sendable {
-    /// The identifier of the database cluster; copies of the cluster have the same one.
+    /// The identifier of the database server; copies of its files have the same one.
     public var system: UInt64
+    /// The database's number in its server (PostgreSQL, `pg_database.oid`), so that a clone in the same
+    /// server is another one. 0 for engines without such a number.
+    public var database: UInt32
     /// Rises with each failover.
     public var timeline: UInt32
     /// Whether another machine has everything that was acknowledged, so that a failover loses nothing.
@@ -31,8 +34,11 @@ public struct EnginePast: Hashable, Sendable {
     /// shows the loss. 0 for none.
     public var lossSeen: UInt64
 
-    public init(system: UInt64, timeline: UInt32, isReplicated: Bool, lossSeen: UInt64 = 0) {
+    public init(
+        system: UInt64, database: UInt32 = 0, timeline: UInt32, isReplicated: Bool, lossSeen: UInt64 = 0
+    ) {
         self.system = system
+        self.database = database
         self.timeline = timeline
         self.isReplicated = isReplicated
         self.lossSeen = lossSeen
@@ -40,7 +46,7 @@ public struct EnginePast: Hashable, Sendable {
 
     /// Whether this past may lack what was acknowledged in `former`.
     public func mayLack(_ former: EnginePast) -> Bool {
-        system != former.system || timeline < former.timeline
+        system != former.system || database != former.database || timeline < former.timeline
             || (timeline > former.timeline && !former.isReplicated) || lossSeen != former.lossSeen
     }
 }

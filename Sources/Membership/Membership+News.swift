@@ -16,7 +16,7 @@ extension Membership {
             } else {
                 dead(session, in: incarnation, by: accuser, &turn)
             }
-        case .left(let session, _): left(session, &turn)
+        case .left(let session, let incarnation): left(session, in: incarnation, &turn)
         case .entry(let entry):
             guard learn(entry) else { return }
             news.put(.entry(entry.key), Update.entry(entry).encoded)
@@ -41,7 +41,9 @@ extension Membership {
         }
         guard said.name != own.name, isNewest(said) else { return }
         guard var known = roster[said.session] else { return welcome(said, &turn) }
-        guard known.state != .left, said.incarnation > known.incarnation else { return }
+        guard said.incarnation > known.incarnation else { return }
+        // A word that it has left is contradicted as well, while the engine's table shows the session.
+        guard known.state != .left || tabled.contains(said.session) else { return }
         let former = known.state
         known.address = said.address
         known.info = said.info
@@ -53,7 +55,7 @@ extension Membership {
         linkDoubts.contradicted(known.session, now: turn.now)
         news.put(.member(known.session), Update.alive(known).encoded)
         turn.effects.append(.changed(known))
-        if former == .dead { compare(with: known.session, &turn) }
+        if former == .dead || former == .left { compare(with: known.session, &turn) }
     }
 
     /// Whether no later process of the same name is known. A former process of a name counts no more.
@@ -160,11 +162,19 @@ extension Membership {
         turn.effects.append(.changed(member))
     }
 
-    private mutating func left(_ session: SessionID, _ turn: inout Turn) {
-        guard var member = roster[session], member.state != .left else { return }
+    /// A member says that it leaves, or the engine's table shows it no more; others pass the word on.
+    private mutating func left(_ session: SessionID, in incarnation: UInt32, _ turn: inout Turn) {
+        if session == own.session {
+            if !isLeaving, incarnation >= own.incarnation { contradict(incarnation, &turn) }
+            return
+        }
+        guard var member = roster[session], member.state != .left, incarnation >= member.incarnation else {
+            return
+        }
         suspicions[session] = nil
         linkDoubts.forget(session)
         member.state = .left
+        member.incarnation = incarnation
         member.since = turn.now
         roster.update(member)
         news.put(.member(session), Update.left(session, member.incarnation).encoded)
@@ -192,7 +202,8 @@ extension Membership {
                     incarnation: 0, state: .alive, since: turn.now), &turn)
         }
         let found = Set(rows.map(\.session))
-        for session in tabled.subtracting(found).sorted() { left(session, &turn) }
+        let vanished = tabled.subtracting(found)
         tabled = found
+        for session in vanished.sorted() { left(session, in: roster[session]?.incarnation ?? 0, &turn) }
     }
 }

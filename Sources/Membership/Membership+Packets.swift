@@ -155,9 +155,9 @@ extension Membership {
             size *= 2
         }
         nextSync = turn.now.advanced(by: jittered(length))
-        // The node never forgets a dead member that is in the engine's table: the member may come back.
+        // The node never forgets a lost member that is in the engine's table: the member may come back.
         for member in roster.all
-        where member.state == .left || (member.state == .dead && !tabled.contains(member.session)) {
+        where (member.state == .left || member.state == .dead) && !tabled.contains(member.session) {
             if turn.now.since(member.since) > options.deadRetention { roster.remove(member.session) }
         }
         if let other = roster.someAlive(1, except: nil, &random).first {
@@ -196,13 +196,17 @@ extension Membership {
 
     // MARK: Healing
 
-    var hasSomebodyToFind: Bool { roster.deadCount > 0 || !seeds.isEmpty }
+    var hasSomebodyToFind: Bool { roster.deadCount > 0 || roster.goneCount > 0 || !seeds.isEmpty }
 
-    /// Pings a dead member, or a seed where no member is known to be alive, drawn at random.
+    /// Pings one lost member: one that is held dead, or that is said to have left while the engine's table
+    /// shows it. Or pings a seed where no member is known to be alive, drawn at random.
     mutating func heal(_ turn: inout Turn) {
         let (now, length) = (turn.now, options.healingInterval)
         nextHealing = now.advanced(by: jittered(length))
-        var lost = roster.dead.map { ($0.session, $0.address) }
+        let isLost = { (member: Member) in
+            member.state == .dead || (member.state == .left && tabled.contains(member.session))
+        }
+        var lost = roster.all.filter(isLost).map { ($0.session, $0.address) }
         let isOld = { (time: MonotonicTime) in now.since(time) > length * 60 }
         lost += seeds.filter { seed in
             !roster.isReached(seed) && (seedAnswers[seed].map(isOld) ?? true)

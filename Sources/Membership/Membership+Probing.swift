@@ -75,7 +75,8 @@ extension Membership {
     /// The accusation that a packet to a member carries first, so that it can contradict (Lifeguard §IV-C).
     func accusations(_ member: Member) -> [[UInt8]] {
         switch member.state {
-        case .alive, .left: []
+        case .alive: []
+        case .left: [Update.left(member.session, member.incarnation).encoded]
         case .suspect:
             [Update.suspect(member.session, member.incarnation, by: own.session).encoded]
         case .dead: [Update.dead(member.session, member.incarnation, by: own.session).encoded]

@@ -92,8 +92,6 @@ struct Roster: Sendable {
         return found
     }
 
-    var dead: [Membership.Member] { all.filter { $0.state == .dead } }
-
     func isReached(_ address: String) -> Bool {
         members.values.contains { $0.address == address && ($0.state == .alive || $0.state == .suspect) }
     }

@@ -154,12 +154,14 @@ extension Node {
     static func join(
         _ settings: ClusterConfiguration, _ configuration: NodeConfiguration,
         databases: [DatabaseSettings], shared: NodeShared,
-        loops: [NodeLoop], boxes: [Mailbox], catalogVersion: [UInt8], gate: ListenerGate,
-        tls: PeerTLS?,
-        log: Logger
+        loops: [NodeLoop], boxes: [Mailbox], catalogVersion: [UInt8], life: [UInt8],
+        gate: ListenerGate, tls: PeerTLS?, log: Logger
     ) throws -> (Cluster, PeerServer) {
-        let (clusterID, gossipKey) = try shared.engines.home.wait { engine in
+        let secrets = try shared.engines.home.wait { engine in
             try Node.clusterSecrets(engine, Vault(configuration.secrets), log: log)
+        }
+        guard let (clusterID, gossipKey) = Node.ofLife(life, secrets) else {
+            throw NodeError("libcrypto could not derive a key from the cluster's key")
         }
         let identity = PeerIdentity(cluster: clusterID, processID: shared.processID, name: configuration.name)
         let events = PeerEvents(
@@ -212,6 +214,20 @@ extension Node {
             catalogVersion: catalogVersion, gossip: gossip, log: log)
         shared.join(cluster)
         return (cluster, server)
+    }
+
+    /// The cluster's name and key in this life. A copy of the database holds the same secrets, and must
+    /// neither believe the original's nodes nor be believed by them (rule: copies-are-strangers).
+    private static func ofLife(
+        _ life: [UInt8], _ secrets: (id: [UInt8], key: [UInt8])
+    ) -> (id: [UInt8], key: [UInt8])? {
+        guard
+            let id = HKDF.derive(
+                secrets.key, salt: secrets.id, info: Array("tidecast cluster 1".utf8) + life, count: 16),
+            let key = HKDF.derive(
+                secrets.key, salt: secrets.id, info: Array("tidecast gossip 1".utf8) + life, count: 32)
+        else { return nil }
+        return (id, key)
     }
 
     /// 16 random bytes that name the cluster, and 32 that seal its gossip. Both are made with the cluster.

@@ -20,6 +20,8 @@ extension Node {
         var clockWitness: WallTime?
         var catalogVersion: [UInt8] = []
         var generation: UInt64 = 0
+        /// See `Generation.Standing`.
+        var life: [UInt8] = []
         /// The databases of a cluster, the home first; empty on a node of its own.
         var databases: [DatabaseSettings] = []
     }
@@ -157,6 +159,7 @@ extension Node {
                     "database": "\(loss.database + 1)",
                     "timeline": "\(loss.former.timeline) to \(loss.now.timeline)",
                     "system": "\(loss.former.system) to \(loss.now.system)",
+                    "oid": "\(loss.former.database) to \(loss.now.database)",
                     "generation": "\(generation.number)",
                 ])
         }
@@ -181,7 +184,7 @@ extension Node {
                     id: PartitionID(UInt16(index)), history: history, epoch: Epoch(0), next: .zero)
             }, contents: contents, formerQuotas: FormerQuotas(),
             catalogVersion: contents.version ?? [], generation: generation.number,
-            databases: databases)
+            life: generation.life, databases: databases)
     }
 
     /// Makes the partitions of a cluster on one database, or finds them, and returns their histories.

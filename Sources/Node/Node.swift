@@ -127,7 +127,8 @@ public final class Node: Sendable {
                 let (cluster, server) = try Node.join(
                     settings, configuration, databases: opened.databases, shared: shared, loops: loops,
                     boxes: boxes.all,
-                    catalogVersion: opened.catalogVersion, gate: gates.peers, tls: peers, log: log)
+                    catalogVersion: opened.catalogVersion, life: opened.life,
+                    gate: gates.peers, tls: peers, log: log)
                 (self.cluster, peerServer) = (cluster, server)
                 begun.undo { cluster.abandon() }
                 begun.undo { _ = try? server.close().wait() }

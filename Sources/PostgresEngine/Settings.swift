@@ -28,8 +28,10 @@ public struct PostgresSettings: Hashable, Sendable {
     public var synchronousStandbyNames: String
     /// Rises with each failover.
     public var timeline: UInt32
-    /// The identifier of the database cluster; copies of the cluster have the same one.
+    /// The identifier of the database server; copies of its files have the same one.
     public var systemIdentifier: UInt64
+    /// The database's number in its server, which a clone in the same server does not have.
+    public var database: UInt32
     /// As the server counts: 150018 is 15.18.
     public var serverVersion: Int
     public var isInRecovery: Bool
@@ -43,6 +45,7 @@ public struct PostgresSettings: Hashable, Sendable {
         CASE WHEN pg_is_in_recovery() THEN (SELECT timeline_id::int8 FROM pg_control_checkpoint()) \
         ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int8 END, \
         (SELECT system_identifier FROM pg_control_system()), \
+        (SELECT oid::int8 FROM pg_database WHERE datname = current_database()), \
         current_setting('server_version_num')::int4, pg_is_in_recovery()
         """
 
@@ -64,8 +67,8 @@ public struct PostgresSettings: Hashable, Sendable {
     /// The note of a loss stands in the tables, not among the settings.
     func past(lossSeen: UInt64) -> EnginePast {
         EnginePast(
-            system: systemIdentifier, timeline: timeline, isReplicated: !synchronousStandbyNames.isEmpty,
-            lossSeen: lossSeen)
+            system: systemIdentifier, database: database, timeline: timeline,
+            isReplicated: !synchronousStandbyNames.isEmpty, lossSeen: lossSeen)
     }
 
     /// Why these settings cannot follow the earlier ones, or `nil` (rule: lost-ends-raise-the-generation).
@@ -73,6 +76,10 @@ public struct PostgresSettings: Hashable, Sendable {
         guard systemIdentifier == before.systemIdentifier else {
             return "another database answers: its system identifier is \(systemIdentifier), and was"
                 + " \(before.systemIdentifier)"
+        }
+        guard database == before.database else {
+            return "another database of the same server answers: its number is \(database), and was"
+                + " \(before.database)"
         }
         if timeline > before.timeline, past(lossSeen: 0).mayLack(before.past(lossSeen: 0)) {
             return "the database has failed over (timeline \(before.timeline) to \(timeline)) and no"
@@ -93,7 +100,8 @@ extension PostgresSettings {
         synchronousStandbyNames = try reply.text(0, column + 2)
         timeline = UInt32(truncatingIfNeeded: try reply.int(0, column + 3))
         systemIdentifier = try reply.uint(0, column + 4)
-        serverVersion = Int(try reply.int(0, column + 5))
-        isInRecovery = try reply.bool(0, column + 6)
+        database = UInt32(truncatingIfNeeded: try reply.int(0, column + 5))
+        serverVersion = Int(try reply.int(0, column + 6))
+        isInRecovery = try reply.bool(0, column + 7)
     }
 }

@@ -1,9 +1,9 @@
 import COpenSSL
 
 /// Keys from a secret: HKDF with SHA-256 (RFC 5869).
-enum HKDF {
+public enum HKDF {
     /// `nil` where libcrypto fails.
-    static func derive(_ secret: [UInt8], salt: [UInt8], info: [UInt8], count: Int) -> [UInt8]? {
+    public static func derive(_ secret: [UInt8], salt: [UInt8], info: [UInt8], count: Int) -> [UInt8]? {
         guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_HKDF, nil) else { return nil }
         defer { EVP_PKEY_CTX_free(context) }
         var out = [UInt8](repeating: 0, count: count)

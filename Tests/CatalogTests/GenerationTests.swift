@@ -30,6 +30,29 @@ import Testing
         }
     }
 
+    /// A copy of a database is another cluster, in another server and also beside the original.
+    @Test("has another life in each copy, and one life for all nodes of a cluster")
+    func lives() throws {
+        let engine = MemoryEngine()
+        #expect(try Generation.current(engine).life.isEmpty, "an engine of one past")
+        func life(_ past: EnginePast) throws -> [UInt8] {
+            engine.currentPast = past
+            return try Generation.current(engine).life
+        }
+        let beside = EnginePast(system: 1, database: 8, timeline: 1, isReplicated: false)
+        let steps = [past(1, 1), past(2, 1), past(1, 1), beside, past(1, 2)]
+        var lives: [[UInt8]] = []
+        for past in steps {
+            lives.append(try life(past))
+            #expect(try life(past) == lives.last, "each node of a cluster has the same")
+        }
+        #expect(Set(lives).count == steps.count && lives.allSatisfy { $0.count == 16 })
+        // A setting of the same database changes no life.
+        let replicated = try life(past(1, 2, replicated: true))
+        #expect(replicated == lives.last)
+        #expect(try life(past(1, 3, replicated: true)) == replicated, "a failover without a loss")
+    }
+
     /// Another node is faster while this node stands still between its look and its write: the generation
     /// rises once.
     @Test("rises once where two nodes see the same loss")

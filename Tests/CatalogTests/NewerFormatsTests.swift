@@ -108,7 +108,7 @@ import Testing
         _ = try Generation.current(engine, databases: 2) { [1: past] }
         for key in ["generation", "past:1"] {
             let value = try #require(try engine.get(.setting, key: key))
-            try engine.put(.setting, key: key, value: [2] + value.dropFirst())
+            try engine.put(.setting, key: key, value: [3] + value.dropFirst())
             #expect(sentence { _ = try Generation.current(engine, databases: 2) }.contains(newer))
             try engine.put(.setting, key: key, value: Array(value[..<20]))
             #expect(!sentence { _ = try Generation.current(engine, databases: 2) }.isEmpty)
@@ -127,7 +127,7 @@ import Testing
         try QuotaHandover.put([ProjectNumber(1): [4, 5, 6]], of: partition, epoch: Epoch(7), to: engine)
         #expect(try left() == [ProjectNumber(1): [4, 5, 6]])
         let value = try #require(try engine.get(.setting, key: key))
-        try engine.put(.setting, key: key, value: [2] + value.dropFirst())
+        try engine.put(.setting, key: key, value: [3] + value.dropFirst())
         #expect(sentence { _ = try left() }.contains(newer))
         for count in value.indices {
             try engine.put(.setting, key: key, value: Array(value[..<count]))

@@ -111,6 +111,49 @@ extension Membership {
         #expect(machine.member(SessionID(3))?.state == .alive)
     }
 
+    /// A process of a copy of the cluster, or a mistaken one, may say so of a node that stays.
+    @Test("contradicts a word that it has left")
+    func hasNotLeft() {
+        var machine = node(1, "a")
+        _ = machine.feed(.table([row(2, "b")]))
+        _ = machine.feed(.datagram(packet(.ping(SessionID(1)), from: 2, [.left(SessionID(1), 1)]), from: "b"))
+        #expect(machine.own.incarnation == 2 && machine.own.state == .alive)
+        _ = machine.feed(.leave)
+        _ = machine.feed(.datagram(packet(.ping(SessionID(1)), from: 2, [.left(SessionID(1), 2)]), from: "b"))
+        #expect(machine.own.incarnation == 2, "what is true is not contradicted")
+    }
+
+    @Test("asks a node that is said to have left while the engine's table shows it, and takes it back")
+    func wronglyLeft() {
+        var machine = node(1, "a")
+        _ = machine.feed(.table([row(2, "b"), row(3, "c")]))
+        let word = Update.left(SessionID(2), 0)
+        _ = machine.feed(.datagram(packet(.ack, from: 3, [word]), from: "c"))
+        #expect(machine.member(SessionID(2))?.state == .left)
+        var isAsked = false
+        for step in UInt64(0)..<400 where !isAsked {
+            let effects = machine.feed(.woke, at: now.advanced(by: .milliseconds(step * 50)))
+            isAsked = effects.contains { if case .datagram(_, "b") = $0 { true } else { false } }
+        }
+        #expect(isAsked)
+        var back = Membership.Member(
+            session: SessionID(2), name: "b", address: "b", info: [], incarnation: 0, state: .alive,
+            since: now)
+        _ = machine.feed(.datagram(packet(.ack, from: 3, [.alive(back)]), from: "c"))
+        #expect(machine.member(SessionID(2))?.state == .left, "an echo is no contradiction")
+        back.incarnation = 1
+        _ = machine.feed(.datagram(packet(.ack, from: 3, [.alive(back)]), from: "c"))
+        #expect(machine.member(SessionID(2))?.state == .alive)
+        // The word of a former incarnation is old.
+        _ = machine.feed(.datagram(packet(.ack, from: 3, [word]), from: "c"))
+        #expect(machine.member(SessionID(2))?.state == .alive)
+        // The engine's table has the last word.
+        _ = machine.feed(.table([row(3, "c")]))
+        back.incarnation = 9
+        _ = machine.feed(.datagram(packet(.ack, from: 3, [.alive(back)]), from: "c"))
+        #expect(machine.member(SessionID(2))?.state == .left)
+    }
+
     /// A cut may last longer than nodes remember the dead. Both halves then find each other by the table.
     @Test("does not forget a node that stands in the engine's table")
     func tabled() {

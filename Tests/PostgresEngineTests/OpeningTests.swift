@@ -128,7 +128,7 @@ func endConnections(_ other: Other) throws {
 @Suite("The settings that a database reports") struct SettingsTests {
     private let good = PostgresSettings(
         synchronousCommit: "on", fsync: true, synchronousStandbyNames: "ANY 1 (a, b)", timeline: 3,
-        systemIdentifier: 7, serverVersion: 150_018, isInRecovery: false)
+        systemIdentifier: 7, database: 5, serverVersion: 150_018, isInRecovery: false)
 
     private func changed(_ change: (inout PostgresSettings) -> Void) -> PostgresSettings {
         var settings = good
@@ -162,5 +162,7 @@ func endConnections(_ other: Other) throws {
         #expect(back?.contains("went back") == true)
         let other = changed { $0.systemIdentifier = 8 }.contradiction(to: good)
         #expect(other?.contains("another database answers") == true)
+        let clone = changed { $0.database = 6 }.contradiction(to: good)
+        #expect(clone?.contains("another database of the same server answers") == true)
     }
 }

@@ -95,8 +95,8 @@ struct RequestRouter {
     /// SDKs take a 404 without an `FcmError` for the end of a device, so only the command line hears it.
     var unknownProject: APIError { isAdmin ? .projectUnknown : .permissionDenied }
 
-    /// For a request about a device where the project is missing: each valid name is a project of a development
-    /// server, so it is the device that is not there.
+    /// For a request about a device where the project is missing: each valid name is a project of a
+    /// development server, so it is the device that is not there.
     var missingProject: APIError {
         isAdmin ? .projectUnknown : APIError(.unregistered, project: "", field: "name")
     }
