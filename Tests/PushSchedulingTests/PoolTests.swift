@@ -207,6 +207,19 @@ struct PoolTests {
         #expect(world.outcomes[2] == .failed("the service is silent"))
     }
 
+    /// Before, the machine wanted to be woken at once, again and again, until the PING was late.
+    @Test("closes a connection whose idle time is over while a PING is out")
+    func idleBehindPing() throws {
+        let world = PoolWorld {
+            $0.idleMax = .seconds(20)
+            $0.idlePing = .milliseconds(19_500)
+        }
+        let id = try #require(world.proven())
+        world.pass(.seconds(25))
+        #expect(world.pings == [id] && world.closed == [id])
+        #expect(!world.news.contains(.broke(reason: "the service is silent")))
+    }
+
     @Test("keeps an idle connection for hours, and then closes it")
     func idle() throws {
         let world = PoolWorld { $0.idlePing = .zero }

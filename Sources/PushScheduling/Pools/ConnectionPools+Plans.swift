@@ -96,12 +96,11 @@ extension ConnectionPools {
         cancelLate(connection, now)
         if connection.unanswered >= settings.unansweredMax {
             close(connection, reason: "the service does not answer", isOrderly: false)
-        } else if let pinged = connection.pinged {
-            guard now.since(pinged) >= settings.pingMax else { return }
+        } else if let pinged = connection.pinged, now.since(pinged) >= settings.pingMax {
             close(connection, reason: "the service is silent", isOrderly: false)
         } else if connection.open == 0, now.since(connection.used) >= settings.idleMax {
             close(connection, reason: "the connection was idle", isOrderly: true)
-        } else if let ping = pingTime(connection), ping <= now {
+        } else if connection.pinged == nil, let ping = pingTime(connection), ping <= now {
             connection.pinged = now
             effects.append(.ping(connection.id))
         }
