@@ -81,11 +81,14 @@ extension ClusterSimulation {
     }
 
     /// Whether a partition may take the device for unreachable: of each kind of which it had an address in
-    /// `stored`, that address or a later one is gone.
+    /// `stored`, that address or a later one is gone, or one that may have been stored behind a later one.
     func mayBeUnreachable(_ client: Int, since stored: [Transport.Kind: Int]) -> Bool {
         func isGone(_ kind: Transport.Kind, from first: Int) -> Bool {
             let newest = max(first, clients[client].told[kind] ?? 0)
             return pushServices.hasGone(kind, first...newest, of: client)
+                || clients[client].doubtful[kind, default: []].contains {
+                    pushServices.hasGone(kind, $0...$0, of: client)
+                }
         }
         let kinds = pushKind(client).kinds
         return kinds.contains { isGone($0, from: 0) }
