@@ -36,12 +36,13 @@ package enum Generation {
 
         init(decoding bytes: [UInt8]) throws {
             var reader = ByteReader(bytes)
-            _ = try reader.version(of: "a generation", version...version)
+            let version = try reader.version(of: "a generation", 1...Generation.version)
             number = try reader.u64()
             past = EnginePast(
-                system: try reader.u64(), database: try reader.u32(), timeline: try reader.u32(),
+                system: try reader.u64(), database: version == 1 ? 0 : try reader.u32(),
+                timeline: try reader.u32(),
                 isReplicated: try reader.u8() == 1, lossSeen: try reader.u64())
-            life = try reader.string(max: Generation.lifeBytes)
+            if version > 1 { life = try reader.string(max: Generation.lifeBytes) }
         }
     }
 

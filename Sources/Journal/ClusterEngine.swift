@@ -24,7 +24,7 @@ public struct EnginePast: Hashable, Sendable {
     /// The identifier of the database server; copies of its files have the same one.
     public var system: UInt64
     /// The database's number in its server (PostgreSQL, `pg_database.oid`), so that a clone in the same
-    /// server is another one. 0 for engines without such a number.
+    /// server is another one. 0 for engines without such a number, and where it is not known.
     public var database: UInt32
     /// Rises with each failover.
     public var timeline: UInt32
@@ -46,7 +46,8 @@ public struct EnginePast: Hashable, Sendable {
 
     /// Whether this past may lack what was acknowledged in `former`.
     public func mayLack(_ former: EnginePast) -> Bool {
-        system != former.system || database != former.database || timeline < former.timeline
+        system != former.system || (former.database != 0 && database != former.database)
+            || timeline < former.timeline
             || (timeline > former.timeline && !former.isReplicated) || lossSeen != former.lossSeen
     }
 }

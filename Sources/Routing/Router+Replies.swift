@@ -93,7 +93,7 @@ extension Router {
             .reachable(list.map { Subscription(topic: $0.topic, since: $0.since) }, by: kinds)
         case .device(let device, let transports, let pushes): .device(device, transports, pushes: pushes)
         case .refused(let refusal): .refused(self.refusal(refusal))
-        case .changes, .registered, .full, .topics, .devices, .pushes, .memberSets: Router.unfitting
+        case .changes, .registered, .full, .topics, .devices, .pushes, .matching: Router.unfitting
         }
     }
 

@@ -123,16 +123,58 @@ public struct Checkers {
         case .device(let only): return only == device ? .yes : .no
         case .topic(let topic): return state(device, topic, from: from, to: to)
         case .butNot(let wanted, let other):
+            if let known = atEachMoment(device, (wanted, other), from: from, to: to, holds: { $0 && !$1 }) {
+                return known
+            }
             switch (state(device, wanted, from: from, to: to), state(device, other, from: from, to: to)) {
             case (.yes, .no): return .yes
             case (.no, _), (_, .yes): return .no
             default: return .open
             }
+        case .either(let one, let other):
+            if let known = atEachMoment(device, (one, other), from: from, to: to, holds: { $0 || $1 }) {
+                return known
+            }
+            switch (state(device, one, from: from, to: to), state(device, other, from: from, to: to)) {
+            case (.yes, _), (_, .yes): return .yes
+            case (.no, .no): return .no
+            default: return .open
+            }
         }
     }
 
-    /// How long a condition may take to resolve: only devices entitled for all that time must get the send.
-    private static let resolution: TimeSpan = .seconds(30)
+    /// Whether the condition over two topics holds at each moment of the span, or at none. A swap of topics
+    /// is a sequence of states, and a condition is decided in one of them (rule: conditions-at-the-devices).
+    /// `nil` where the history does not say in which order the device's changes took effect.
+    private func atEachMoment(
+        _ device: Int, _ topics: (Int, Int), from: MonotonicTime, to: MonotonicTime,
+        holds: (Bool, Bool) -> Bool
+    ) -> SubscriptionView.State? {
+        var changes: [(began: MonotonicTime, ended: MonotonicTime, first: Bool, subscribe: Bool)] = []
+        for topic in Set([topics.0, topics.1]) {
+            for change in views[device]?[topic]?.changes ?? [] where change.began <= to {
+                switch change.outcome {
+                case .ok(let at):
+                    changes.append((change.began, at, topic == topics.0, change.subscribe))
+                case .refused: continue
+                case .unknown: return nil
+                }
+            }
+        }
+        changes.sort { $0.began < $1.began }
+        if zip(changes, changes.dropFirst()).contains(where: { $0.ended >= $1.began }) { return nil }
+        var (first, second) = (false, false)
+        var held: Set<Bool> = []
+        for change in changes {
+            // The state before a change that ended in the span may be that of the decision.
+            if change.ended >= from { held.insert(holds(first, second)) }
+            if change.first { first = change.subscribe }
+            if !change.first || topics.0 == topics.1 { second = change.subscribe }
+        }
+        held.insert(holds(first, second))
+        guard let only = held.first, held.count == 1 else { return .open }
+        return only ? .yes : .no
+    }
 
     /// G2: an acknowledged send reaches every device that was subscribed, unless replaced or dropped with
     /// notice.
@@ -145,10 +187,8 @@ public struct Checkers {
         var found: [Violation] = []
         for send in history.sends where send.key.isEmpty {
             guard case .ok(let at) = send.outcome else { continue }
-            var until = at
-            if case .butNot = send.target { until = at + Checkers.resolution }
             for device in history.final.keys where send.began >= history.told[device] ?? .zero {
-                guard entitled(device, send.target, from: send.began, to: until) == .yes else { continue }
+                guard entitled(device, send.target, from: send.began, to: at) == .yes else { continue }
                 guard waits(send, for: device) else { continue }
                 if rules.isSilent(device), mayBeDropped(device) { continue }
                 if isRung(device, behind: send) { continue }

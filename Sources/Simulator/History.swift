@@ -23,6 +23,8 @@ public struct History: Sendable {
             case topic(Int)
             /// Devices in the first topic that are not in the second.
             case butNot(Int, Int)
+            /// Devices in one of the topics, or in both.
+            case either(Int, Int)
             case device(Int)
         }
         public var message: UInt64

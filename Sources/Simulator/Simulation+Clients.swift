@@ -147,9 +147,11 @@ extension Simulation {
         switch random.next(upperBound: UInt64(10)) {
         case 0:
             let other = (first + 1) % options.topicCount
-            target = .butNot(first, other)
+            let isEither = message % 2 == 0
+            target = isEither ? .either(first, other) : .butNot(first, other)
             let condition = Condition(
-                topics: [topic(first), topic(other)], root: .and(.topic(0), .not(.topic(1))))
+                topics: [topic(first), topic(other)],
+                root: isEither ? .or(.topic(0), .topic(1)) : .and(.topic(0), .not(.topic(1))))
             request = {
                 .sendToCondition($0, project: Simulation.project, condition, envelope, fanoutsMax: fanoutsMax)
             }

@@ -40,7 +40,8 @@ import Testing
             return try Generation.current(engine).life
         }
         let beside = EnginePast(system: 1, database: 8, timeline: 1, isReplicated: false)
-        let steps = [past(1, 1), past(2, 1), past(1, 1), beside, past(1, 2)]
+        let clone = EnginePast(system: 1, database: 9, timeline: 1, isReplicated: false)
+        let steps = [past(2, 1), beside, clone, beside, past(1, 2)]
         var lives: [[UInt8]] = []
         for past in steps {
             lives.append(try life(past))

@@ -116,22 +116,29 @@ extension LawTests {
         }
     }
 
-    @Test("of who is asked for members are seen to be broken")
+    @Test("of who is asked about conditions are seen to be broken")
     func asked() throws {
         let condition = try Condition.parse(Array("'a' in topics".utf8))
         let ticket = ConditionTicket(record: Sequence(1), ordinal: 0)
-        func ask(_ members: [[PartitionTargets]?], _ partition: Partition, _ harness: PartitionHarness) {
+        func ask(_ answers: Int, _ partition: Partition, _ harness: PartitionHarness) {
             let message = harness.envelope("c")
             partition.state.conditions[ticket] = PendingCondition(
                 project: PartitionHarness.project, condition: condition, message: message)
             partition.state.fanouts.begin(PartitionHarness.project, message.id, parts: 1)
-            partition.resolutions[ticket] = Resolution(members: members, askedAt: harness.now.monotonic)
+            let told = (0..<answers).map { (PartitionID(UInt16($0)), DeviceSet()) }
+            partition.resolutions[ticket] = Resolution(
+                answers: Dictionary(uniqueKeysWithValues: told), askedAt: harness.now.monotonic)
             partition.wakes = WakePlan([MonotonicTime.zero])
         }
-        try isSeen("members of other topics are asked for") { ask([nil, nil], $0, $1) }
-        try isSeen("all members are known, and awaited") { ask([[]], $0, $1) }
-        try isSeen("nobody is woken to ask for members again") { partition, harness in
-            ask([nil], partition, harness)
+        try isSeen("all partitions have answered, and are awaited") { partition, harness in
+            ask(partition.state.partitionCount, partition, harness)
+        }
+        try isSeen("an empty list of senders waits") { partition, harness in
+            ask(0, partition, harness)
+            partition.conditionAnswers[ticket] = []
+        }
+        try isSeen("nobody is woken to ask about conditions again") { partition, harness in
+            ask(1, partition, harness)
             #expect(partition.brokenInvariant(isWhole: true) == nil)
             partition.wakes = WakePlan()
         }

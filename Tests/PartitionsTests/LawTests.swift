@@ -277,14 +277,17 @@ struct LawTests {
     func conditions() throws {
         let condition = try Condition.parse(Array("'a' in topics".utf8))
         let ticket = ConditionTicket(record: Sequence(1), ordinal: 0)
-        try isSeen("nobody asks for the members of a condition of record 1") { partition, harness in
+        try isSeen("nobody asks about a condition of record 1") { partition, harness in
             let message = harness.envelope("c")
             partition.state.conditions[ticket] = PendingCondition(
                 project: PartitionHarness.project, condition: condition, message: message)
             partition.state.fanouts.begin(PartitionHarness.project, message.id, parts: 1)
         }
         try isSeen("what is resolved is asked about") { partition, harness in
-            partition.resolutions[ticket] = Resolution(members: [nil], askedAt: harness.now.monotonic)
+            partition.resolutions[ticket] = Resolution(answers: [:], askedAt: harness.now.monotonic)
+        }
+        try isSeen("the sender of what is resolved waits") { partition, _ in
+            partition.conditionAnswers[ticket] = []
         }
     }
 

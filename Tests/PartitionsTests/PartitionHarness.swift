@@ -90,7 +90,12 @@ final class PartitionHarness {
         queue.append((partition, event))
         while !queue.isEmpty {
             let (to, event) = queue.removeFirst()
-            if case .offered = event, away.contains(to) { continue }
+            if away.contains(to) {
+                switch event {
+                case .offered, .asked: continue
+                default: break
+                }
+            }
             var effects: [PartitionEffect] = []
             partitions[Int(to.rawValue)].handle(event, now: now, into: &effects)
             partitions[Int(to.rawValue)].flush(now: now, into: &effects)

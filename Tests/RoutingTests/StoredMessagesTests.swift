@@ -33,13 +33,13 @@ import Testing
         frame.cuts.append(.init(generation: 1, kept: Sequence(77)))
         frame.floor = Sequence(400)
         let ticket = ConditionTicket(record: Sequence(8), ordinal: 2)
-        let targets = [PartitionTargets(partition: here, devices: few)]
+        let condition = Condition(topics: [topic, topic], root: .or(.topic(0), .not(.topic(1))))
         let events: [PartitionEvent] = [
             .offered(frame),
             .acknowledged(
                 .init(from: there, history: History(8), generation: 2, mark: Sequence(500), fingerprint: 7)),
-            .asked(.init(asker: there, ticket: ticket, topicIndex: 1, project: project, topic: topic)),
-            .told(.init(ticket: ticket, topicIndex: 1, members: targets)),
+            .asked(.init(asker: there, ticket: ticket, project: project, condition: condition)),
+            .told(.init(ticket: ticket, partition: here, devices: few)),
         ]
         let item = StreamFrame.PushItem(
             position: Position(4), event: Array("{}".utf8), targets: many, deleted: few)
@@ -57,7 +57,7 @@ import Testing
             + frames.map { .stream(from: there, to: gateway, $0) }
             + [
                 .reply(PeerMessageTests.id, .devices(devices, next: 4)),
-                .reply(PeerMessageTests.id, .memberSets(targets)), .gossip([1, 2, 3]),
+                .reply(PeerMessageTests.id, .matching(few)), .gossip([1, 2, 3]),
                 .quotaRequest(
                     QuotaRequest(
                         spender: spender, project: project, kind: .sends, number: 1, grantorEpoch: Epoch(2),

@@ -22,6 +22,7 @@ struct SimulationTests {
             .forgetMarks,
             .pushBeforeDurable, .acknowledgeUnrecorded, .forgetOutboxes, .unprovenRepeat, .skipCatchUp,
             .forgetWindow, .snapshotVolatile, .unknownAsRefused, .deliverLate, .forgetBodies, .trimToNewest,
+            .answerUndecided,
             .leakFanouts,
         ])
     func planted(bug: PlantedBug) {

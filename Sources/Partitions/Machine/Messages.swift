@@ -107,8 +107,8 @@ public enum Reply: Sendable {
     case device(DeviceState, [StoredTransport], pushes: [PushHistory] = [])
     case pushes([PushTally])
     case refused(PartitionRefusal)
-    /// The answer to a condition's question: a topic's members.
-    case memberSets([PartitionTargets])
+    /// The answer to a condition's question: the devices of one partition.
+    case matching(DeviceSet)
 }
 
 public enum DeviceChange: Hashable, Sendable {
@@ -198,19 +198,19 @@ public struct OutboxAcknowledgement: Sendable {
     public var fingerprint: UInt64
 }
 
-/// The coordinator asks the owner of one of a condition's topics for the topic's members.
+/// The coordinator asks the owner of a device partition for which of its devices a condition holds.
 public struct ConditionQuestion: Hashable, Sendable {
     var asker: PartitionID
     var ticket: ConditionTicket
-    var topicIndex: Int
     var project: ProjectNumber
-    var topic: TopicName
+    var condition: Condition
 }
 
+/// The devices of `partition` for which the condition held at one moment after the question.
 public struct ConditionAnswer: Sendable {
     var ticket: ConditionTicket
-    var topicIndex: Int
-    var members: [PartitionTargets]
+    var partition: PartitionID
+    var devices: DeviceSet
 }
 
 // MARK: Streams

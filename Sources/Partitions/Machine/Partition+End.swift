@@ -9,6 +9,7 @@ extension Partition {
         var answers = pipeline.gated.answers + confirmations.map(\.answer)
         for record in pipeline.inFlight { answers += record.gated.answers }
         outboxWaiters.forEach { _, waiters in answers += waiters.map(\.answer) }
+        for waiting in conditionAnswers.values { answers += waiting }
         for answer in answers {
             guard case .request(let id) = answer.to else { continue }
             var unknown = answer.isSend && (mayHaveAppended || answer.isRepeat)

@@ -64,7 +64,7 @@ extension Partition {
             return "nobody is woken to ask the gateways of those that are cut off"
         }
         if let first = resolutions.values.map(\.askedAt).min(), !isWoken(by: first.advanced(by: retry)) {
-            return "nobody is woken to ask for members again"
+            return "nobody is woken to ask about conditions again"
         }
         return nil
     }
@@ -145,18 +145,19 @@ extension Partition {
 
     private var brokenInResolutions: String? {
         for (ticket, resolution) in resolutions {
-            guard let pending = state.conditions[ticket] else { return "what is resolved is asked about" }
-            if resolution.members.count != pending.condition.topics.count {
-                return "members of other topics are asked for"
+            guard state.conditions[ticket] != nil else { return "what is resolved is asked about" }
+            if resolution.answers.count >= state.partitionCount {
+                return "all partitions have answered, and are awaited"
             }
-            if !resolution.members.contains(where: { $0 == nil }) {
-                return "all members are known, and awaited"
-            }
+        }
+        for (ticket, answers) in conditionAnswers {
+            guard state.conditions[ticket] != nil else { return "the sender of what is resolved waits" }
+            if answers.isEmpty { return "an empty list of senders waits" }
         }
         var tickets = Set(pipeline.gated.tickets)
         for record in pipeline.inFlight { tickets.formUnion(record.gated.tickets) }
         for ticket in state.conditions.keys where resolutions[ticket] == nil && !tickets.contains(ticket) {
-            return "nobody asks for the members of a condition of record \(ticket.record.rawValue)"
+            return "nobody asks about a condition of record \(ticket.record.rawValue)"
         }
         return nil
     }

@@ -35,6 +35,9 @@ public final class Partition {
     var deferred: [OutboxFrame] = []
     var outboxWaiters = PartitionMap<[OutboxWaiter]>()
     var resolutions: [ConditionTicket: Resolution] = [:]
+    /// The answers to senders of conditions that are not resolved, and others' questions that wait here.
+    var conditionAnswers: [ConditionTicket: [Answer]] = [:]
+    var questions: Set<ConditionQuestion> = []
     /// Pairs that are to be compared because a database may have lost its end.
     var comparison: Comparison?
     /// Pairs whose members this partition tells again.
@@ -209,7 +212,7 @@ public final class Partition {
         case .offered(let frame): onOffered(frame, &turn)
         case .acknowledged(let acknowledgement): onAcknowledged(acknowledgement, &turn)
         case .asked(let question): onAsked(question)
-        case .told(let answer): onTold(answer)
+        case .told(let answer): onTold(answer, &turn)
         case .stream(let command): onStream(command, &turn)
         case .appended(let sequence): onAppended(sequence, &turn)
         case .postponed(let reason): onPostponed(reason, &turn)
@@ -348,52 +351,6 @@ public final class Partition {
             if options.planted.contains(.forgetAnswers) { return gated.answers.prefix(1) }
         #endif
         return gated.answers[...]
-    }
-
-    /// The answer's record is durable: the answer goes on to what else it waits for, or out.
-    func release(_ answer: Answer, by proof: Proof, _ turn: inout Turn) {
-        if answer.needsConfirmation {
-            confirm(answer)
-            return
-        }
-        if let mark = answer.outbox, !isAcknowledged(mark) {
-            outboxWaiters[mark.partition, default: []].append(
-                OutboxWaiter(number: mark.number, answer: answer, proof: proof))
-            return
-        }
-        switch answer.to {
-        case .request(let id):
-            turn.effects.append(.reply(id, Proven(answer.reply, restingOn: .zero, by: proof)))
-        case .question(let question):
-            guard case .memberSets(let members) = answer.reply else { return }
-            let told = ConditionAnswer(
-                ticket: question.ticket, topicIndex: question.topicIndex, members: members)
-            turn.effects.append(.tell(question.asker, Proven(told, restingOn: .zero, by: proof)))
-        case .beginning: break
-        case .end(let stream, let device):
-            turn.effects.append(
-                .stream(stream.gateway, Proven(.ended(stream, device), restingOn: .zero, by: proof)))
-        case .stream(let stream):
-            guard case .refused(let refusal) = answer.reply else { return }
-            turn.effects.append(
-                .stream(stream.gateway, Proven(.refused(stream, refusal), restingOn: .zero, by: proof)))
-        }
-    }
-
-    /// Answers with what is known now, as soon as that is proven.
-    func answer(_ answer: Answer) {
-        if pipeline.isIdle { confirm(answer) } else { pipeline.hold(answer) }
-    }
-
-    /// Answers when the open record, which holds what the answer is about, is durable.
-    func answerWithOpenRecord(_ answer: Answer) {
-        pipeline.gated.answers.append(answer)
-        pipeline.isUrgent = true
-    }
-
-    private func confirm(_ answer: Answer) {
-        lastToken += 1
-        confirmations.append((lastToken, answer))
     }
 
     func propose(_ fact: Fact) { pipeline.propose(fact, to: &state) }

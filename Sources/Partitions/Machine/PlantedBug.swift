@@ -104,6 +104,12 @@ import Model
         /// A token that its environment at Apple's does not know is not tried in the other one
         /// (rule: gone-by-generation).
         public static let neverElsewhere = PlantedBug(rawValue: 1 << 45)
+        /// The sender of a condition is answered before the devices have decided
+        /// (rule: conditions-at-the-devices).
+        public static let answerUndecided = PlantedBug(rawValue: 1 << 50)
+        /// A read of a device's topics does not wait for the topics' partitions
+        /// (rule: reads-rest-on-both-ends).
+        public static let readAhead = PlantedBug(rawValue: 1 << 51)
     }
 
     extension Partition {

@@ -54,8 +54,8 @@ struct Answer {
     }
     var to: Recipient
     var reply: Reply
-    /// The receiver of an outbox must have acknowledged up to this number.
-    var outbox: OutboxMark?
+    /// The receivers of these outboxes must have acknowledged up to these numbers.
+    var outboxes: [OutboxMark] = []
     /// Nothing was appended after the question came, so the epoch must be confirmed.
     var needsConfirmation = false
     /// A send: its fate is unknown when the journal is lost. False for an operation that may be done twice.

@@ -1,76 +1,115 @@
 import Model
 
-/// What a condition still waits for: the members of its topics, by the topics' indices.
+/// A condition that is being decided: what the device partitions have answered so far.
 struct Resolution {
-    var members: [[PartitionTargets]?]
+    var answers: [PartitionID: DeviceSet]
     var askedAt: MonotonicTime
 }
 
-// Conditions: the coordinator accepts a send, asks each topic's owner for the topic's members, combines them,
-// and only then makes outbox entries.
+// Conditions (rule: conditions-at-the-devices). The coordinator stores the send and asks each partition for
+// which of its devices the condition holds. The partition decides by its device table, at one moment. It
+// answers when the topics' partitions have heard of the changes on which the answer rests. With all answers
+// the coordinator makes outbox entries, and answers the sender.
 
 extension Partition {
-    /// Milliseconds within which a message with a time to live of zero must be resolved.
+    /// The sender is answered when all devices are decided: a change that begins after the answer must not
+    /// count.
+    func send(
+        _ pending: PendingCondition, as id: RequestID, key: RequestKey?, fanoutsMax: Int, _ turn: inout Turn
+    ) {
+        let message = pending.message
+        if let key, case .repeated = verdict(key),
+            let open = state.conditions.first(where: { $0.value.message.id == message.id })
+        {
+            let answer = Answer(
+                to: .request(id), reply: .accepted(message.id), isSend: true, isRepeat: true)
+            conditionAnswers[open.key, default: []].append(answer)
+            return
+        }
+        let ticket = pipeline.nextTicket
+        let answer = acceptSend(
+            .acceptCondition(
+                key: key, project: pending.project, condition: pending.condition, message: message),
+            as: id, key: key, message: message, of: pending.project, fanoutsMax: fanoutsMax, &turn)
+        guard let answer else { return }
+        pipeline.gated.tickets.append(ticket)
+        pipeline.isUrgent = true
+        #if DEBUG
+            if options.planted.contains(.answerUndecided) { return answerWithOpenRecord(answer) }
+        #endif
+        conditionAnswers[ticket] = [answer]
+    }
+
+    /// Milliseconds within which a message with a time to live of zero must be decided.
     static let nowOrNeverDeadline: Int64 = 10_000
 
     func beginResolution(_ ticket: ConditionTicket, by proof: Proof, _ turn: inout Turn) {
-        guard let pending = state.conditions[ticket] else { return }
-        resolutions[ticket] = Resolution(
-            members: Array(repeating: nil, count: pending.condition.topics.count),
-            askedAt: turn.now.monotonic)
+        guard state.conditions[ticket] != nil else { return }
+        resolutions[ticket] = Resolution(answers: [:], askedAt: turn.now.monotonic)
         ask(ticket, by: proof, &turn)
     }
 
     private func ask(_ ticket: ConditionTicket, by proof: Proof, _ turn: inout Turn) {
         guard let pending = state.conditions[ticket], let resolution = resolutions[ticket] else { return }
-        for (index, topic) in pending.condition.topics.enumerated() where resolution.members[index] == nil {
-            let question = ConditionQuestion(
-                asker: id, ticket: ticket, topicIndex: index, project: pending.project, topic: topic)
-            let home = state.home(of: topic, in: pending.project)
-            turn.effects.append(.ask(of: home, Proven(question, restingOn: ticket.record, by: proof)))
+        let question = ConditionQuestion(
+            asker: id, ticket: ticket, project: pending.project, condition: pending.condition)
+        for number in 0..<state.partitionCount {
+            let partition = PartitionID(UInt16(number))
+            guard resolution.answers[partition] == nil else { continue }
+            turn.effects.append(.ask(of: partition, Proven(question, restingOn: ticket.record, by: proof)))
         }
     }
 
-    /// T answers with the topic's members as they are now, when they are proven.
+    /// A device partition decides. A question that waits here already keeps the decision that it has.
     func onAsked(_ question: ConditionQuestion) {
-        let number = state.names.number(of: question.topic.utf8, in: question.project)
-        let members = number.map { state.topics.parts($0) } ?? []
-        answer(Answer(to: .question(question), reply: .memberSets(members)))
+        guard questions.insert(question).inserted else { return }
+        let topics = question.condition.topics
+        let sets = topics.map { state.devices(with: $0, in: question.project) }
+        let universe = sets.reduce(DeviceSet()) { $0.union($1) }
+        let devices = Partition.evaluate(question.condition.root, sets, within: universe)
+        let homes = Set(topics.map { state.home(of: $0, in: question.project) })
+        var answer = Answer(to: .question(question), reply: .matching(devices))
+        answer.outboxes = homes.sorted().compactMap(newestUnderWay)
+        self.answer(answer)
     }
 
-    func onTold(_ told: ConditionAnswer) {
-        guard var resolution = resolutions[told.ticket], told.topicIndex < resolution.members.count,
-            let pending = state.conditions[told.ticket]
-        else { return }
+    func onTold(_ told: ConditionAnswer, _ turn: inout Turn) {
+        guard resolutions[told.ticket] != nil, Int(told.partition.rawValue) < state.partitionCount else {
+            return
+        }
         // The journal is behind, so the answer is dropped; `retryResolutions` asks for it again.
         guard !isOverloaded else { return }
-        resolution.members[told.topicIndex] = told.members
-        resolutions[told.ticket] = resolution
-        let members = resolution.members.compactMap { $0 }
-        guard members.count == resolution.members.count else { return }
-        resolutions[told.ticket] = nil
-        propose(.resolve(ticket: told.ticket, targets: combine(pending.condition, members)))
-        pipeline.isUrgent = true
+        resolutions[told.ticket]?.answers[told.partition] = told.devices
+        guard let answers = resolutions[told.ticket]?.answers, answers.count == state.partitionCount else {
+            return
+        }
+        let targets = answers.filter { !$0.value.isEmpty }
+            .map { PartitionTargets(partition: $0.key, devices: $0.value) }
+        resolve(told.ticket, targets.sorted { $0.partition < $1.partition })
     }
 
-    /// Asks again the topics' owners that did not answer. A message past its time to live goes to nobody.
+    private func resolve(_ ticket: ConditionTicket, _ targets: [PartitionTargets]) {
+        resolutions[ticket] = nil
+        propose(.resolve(ticket: ticket, targets: targets))
+        pipeline.isUrgent = true
+        for answer in conditionAnswers.removeValue(forKey: ticket) ?? [] { answerWithOpenRecord(answer) }
+    }
+
+    /// Asks the partitions again that did not answer. A message past its time to live goes to nobody.
     func retryResolutions(_ turn: inout Turn) {
         let proof = pipeline.confirmed()
         for (ticket, resolution) in resolutions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) })
         where turn.now.monotonic.since(resolution.askedAt) >= options.outboxRetry {
-            guard let pending = state.conditions[ticket] else {
+            guard let message = state.conditions[ticket]?.message else {
                 resolutions[ticket] = nil
                 continue
             }
-            let message = pending.message
             let deadline =
                 message.times.longest == 0
                 ? message.sent.milliseconds + Partition.nowOrNeverDeadline
                 : message.end(message.times.longest).milliseconds
             if turn.now.wall.milliseconds >= deadline {
-                resolutions[ticket] = nil
-                propose(.resolve(ticket: ticket, targets: []))
-                pipeline.isUrgent = true
+                resolve(ticket, [])
             } else {
                 resolutions[ticket]?.askedAt = turn.now.monotonic
                 ask(ticket, by: proof, &turn)
@@ -78,27 +117,9 @@ extension Partition {
         }
     }
 
-    /// The devices for which the condition holds, partition by partition. A condition does not hold for a
-    /// device in none of its topics, so only the devices of its topics are looked at.
-    func combine(_ condition: Condition, _ members: [[PartitionTargets]]) -> [PartitionTargets] {
-        var parts: [PartitionID: [DeviceSet]] = [:]
-        for (index, list) in members.enumerated() {
-            for part in list {
-                parts[part.partition, default: Array(repeating: DeviceSet(), count: members.count)][index] =
-                    part.devices
-            }
-        }
-        var targets: [PartitionTargets] = []
-        for partition in parts.keys.sorted() {
-            guard let sets = parts[partition] else { continue }
-            let universe = sets.reduce(DeviceSet()) { $0.union($1) }
-            let devices = evaluate(condition.root, sets, within: universe)
-            if !devices.isEmpty { targets.append(PartitionTargets(partition: partition, devices: devices)) }
-        }
-        return targets
-    }
-
-    private func evaluate(
+    /// `universe`: the devices of the condition's topics. A condition does not hold for a device in none of
+    /// its topics.
+    private static func evaluate(
         _ node: Condition.Node, _ sets: [DeviceSet], within universe: DeviceSet
     ) -> DeviceSet {
         switch node {

@@ -11,25 +11,24 @@ extension Partition {
         case .change(let kind, let project, let topic, let devices, let authority):
             change(id, kind: kind, topic: topic, in: project, devices: devices, by: authority, &turn)
         case .subscriptions(let registration, let authority):
-            reply(id, subscriptions(registration, authority))
+            reply(id, subscriptions(registration, authority), behind: changesUnderWay(of: registration))
         case .subscription(let registration, let topic, let authority):
-            reply(id, subscription(of: registration, to: topic, by: authority))
+            reply(
+                id, subscription(of: registration, to: topic, by: authority),
+                behind: changesUnderWay(of: registration))
         case .unregister(let registration, let authority):
             unregister(id, registration: registration, by: authority, &turn)
         case .acknowledge(let registration, let authority, let event):
             acknowledgeEvent(id, event: event, of: registration, by: authority, &turn)
         case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
-            acceptSend(id, key: key, message: message, of: project, fanoutsMax: fanoutsMax, &turn) {
-                .accept(key: key, project: project, topic: topic, message: message)
-            }
+            let answer = acceptSend(
+                .accept(key: key, project: project, topic: topic, message: message), as: id, key: key,
+                message: message, of: project, fanoutsMax: fanoutsMax, &turn)
+            if let answer { answerWithOpenRecord(answer) }
         case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
-            let ticket = pipeline.nextTicket
-            let sent = acceptSend(
-                id, key: key, message: message, of: project, fanoutsMax: fanoutsMax, &turn
-            ) {
-                .acceptCondition(key: key, project: project, condition: condition, message: message)
-            }
-            if sent { pipeline.gated.tickets.append(ticket) }
+            send(
+                PendingCondition(project: project, condition: condition, message: message), as: id, key: key,
+                fanoutsMax: fanoutsMax, &turn)
         case .sendToDevice(let key, let registration, let message):
             sendToDevice(id, key: key, message: message, to: registration, &turn)
         case .check(let registration, let authority):
@@ -40,7 +39,7 @@ extension Partition {
         case .endTransport(let registration, let authority, let kind):
             endTransport(kind, of: registration, by: authority, as: id, &turn)
         case .device(let registration, let authority):
-            reply(id, device(registration, authority))
+            reply(id, device(registration, authority), behind: changesUnderWay(of: registration))
         case .members(let project, let topic):
             let number = state.names.number(of: topic.utf8, in: project)
             reply(id, .members(UInt64(number.map { state.topics.members($0) } ?? 0)))
@@ -53,7 +52,9 @@ extension Partition {
         }
     }
 
-    func reply(_ id: RequestID, _ reply: Reply) { answer(Answer(to: .request(id), reply: reply)) }
+    func reply(_ id: RequestID, _ reply: Reply, behind marks: [OutboxMark] = []) {
+        answer(Answer(to: .request(id), reply: reply, outboxes: marks))
+    }
     func refuse(_ id: RequestID, _ refusal: PartitionRefusal) { reply(id, .refused(refusal)) }
 
     /// The journal is behind, or the engine refuses records. The partition has done nothing, and a refusal
@@ -239,29 +240,27 @@ extension Partition {
         // The answer "already subscribed" is a promise too. D sends it only after T has acknowledged every
         // outbox entry that was under way to T when the request came.
         var answer = Answer(to: .request(id), reply: .changes(outcomes))
-        answer.outbox = state.outboxes[home].map { OutboxMark(partition: home, number: $0.last) }
+        answer.outboxes = [newestUnderWay(to: home)].compactMap { $0 }
         #if DEBUG
-            if options.planted.contains(.unprovenRepeat) { answer.outbox = nil }
+            if options.planted.contains(.unprovenRepeat) { answer.outboxes = [] }
         #endif
         if changing.isEmpty { self.answer(answer) } else { answerWithOpenRecord(answer) }
     }
 
     // MARK: Sends
 
-    /// Returns whether the send was folded in now.
-    @discardableResult
-    private func acceptSend(
-        _ id: RequestID, key: RequestKey?, message: Envelope, of project: ProjectNumber, fanoutsMax: Int,
-        _ turn: inout Turn, fact: () -> Fact
-    ) -> Bool {
-        guard admit(id, key: key, message: message, &turn) else { return false }
+    /// Folds the send in, and returns the answer; `nil` where the send was answered otherwise.
+    func acceptSend(
+        _ fact: @autoclosure () -> Fact, as id: RequestID, key: RequestKey?, message: Envelope,
+        of project: ProjectNumber, fanoutsMax: Int, _ turn: inout Turn
+    ) -> Answer? {
+        guard admit(id, key: key, message: message, &turn) else { return nil }
         guard state.fanouts.count(of: project) < fanoutsMax || hasNoBound else {
             refuse(id, .tooManyFanouts(limit: fanoutsMax))
-            return false
+            return nil
         }
         propose(fact())
-        answerWithOpenRecord(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
-        return true
+        return Answer(to: .request(id), reply: .accepted(message.id), isSend: true)
     }
 
     /// A planted bug.
@@ -294,7 +293,7 @@ extension Partition {
         answerWithOpenRecord(Answer(to: .request(id), reply: .accepted(message.id), isSend: true))
     }
 
-    private func verdict(_ key: RequestKey) -> DeduplicationWindow.Verdict {
+    func verdict(_ key: RequestKey) -> DeduplicationWindow.Verdict {
         #if DEBUG
             if options.planted.contains(.forgetWindow) { return .new }
         #endif

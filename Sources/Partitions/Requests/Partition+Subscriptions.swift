@@ -3,6 +3,26 @@ import Model
 // Questions about the topics of one device.
 
 extension Partition {
+    /// The newest entry to the partition; `nil` where all are acknowledged.
+    func newestUnderWay(to partition: PartitionID) -> OutboxMark? {
+        state.outboxes[partition].map { OutboxMark(partition: partition, number: $0.last) }
+    }
+
+    /// The newest changes of the device's topics of which the topics' partitions may not have heard. A read
+    /// waits for them: the sends that follow it must find what it says (rule: reads-rest-on-both-ends).
+    func changesUnderWay(of registration: Registration) -> [OutboxMark] {
+        #if DEBUG
+            if options.planted.contains(.readAhead) { return [] }
+        #endif
+        let index = registration.index.rawValue
+        var marks: [OutboxMark] = []
+        state.outboxes.forEach { partition, outbox in
+            guard let last = outbox.unacknowledged.last(where: { $0.changes(index) }) else { return }
+            marks.append(OutboxMark(partition: partition, number: last.number))
+        }
+        return marks
+    }
+
     func subscriptions(_ registration: Registration, _ authority: Authority) -> Reply {
         let found = examine(registration, authority)
         if let refusal = found.refusal { return .refused(refusal) }

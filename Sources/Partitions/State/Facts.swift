@@ -183,6 +183,16 @@ extension OutboxItem {
         return (project, message.id)
     }
 
+    /// Whether the item may change the topics of the sender's device.
+    func changes(_ index: UInt32) -> Bool {
+        switch self {
+        case .message: false
+        case .join(_, _, let indices), .leave(_, _, let indices):
+            DeviceSet.search(for: index, in: indices).found
+        case .replace: true
+        }
+    }
+
     /// Bytes of the item in an entry, at most.
     var weight: Int {
         switch self {
@@ -232,6 +242,8 @@ public struct OutboxEntry: Sendable {
         items.append(item)
         weight += item.weight
     }
+
+    func changes(_ index: UInt32) -> Bool { items.contains { $0.changes(index) } }
 
     /// The same entry with some of its items only.
     func part(_ range: Range<Int>) -> OutboxEntry {

@@ -27,6 +27,7 @@ extension PartitionState {
             writer?.touch(device: index, self)
             names.retain(number)
             page.topics[slot].append(number, since: day)
+            held.add(index, to: number)
         }
         names.release(number)
         let home = home(of: topic, in: project)
@@ -45,6 +46,7 @@ extension PartitionState {
             }
             writer?.touch(device: index, self)
             page.topics[slot].remove(at: at)
+            held.remove(index, from: number)
             names.release(number)
         }
         let home = home(of: topic, in: project)
@@ -70,6 +72,7 @@ extension PartitionState {
             let home = home(of: topic, in: project)
             note([index], of: topic, in: project, at: home)
             addToOutbox(.leave(project: project, topic: topic, indices: [index]), to: home, &cursor)
+            held.remove(index, from: number)
             names.release(number)
         }
         if page.waiting[slot] > 0 || page.collapsible[slot] > 0 {

@@ -5,7 +5,11 @@ import Model
 extension PartitionState {
     /// The first law that does not hold; `nil` where all do. Visits everything.
     var brokenInvariant: String? {
-        if let law = brokenInGenerations ?? log.brokenInvariant ?? devices.brokenInvariant { return law }
+        if let law = brokenInGenerations ?? log.brokenInvariant ?? devices.brokenInvariant
+            ?? held.brokenInvariant(devices)
+        {
+            return law
+        }
         if let law = brokenInDevices ?? brokenInTransports ?? brokenInOutboxes { return law }
         return brokenInMarks ?? brokenInFanouts ?? brokenInTopics
     }

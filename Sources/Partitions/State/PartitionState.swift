@@ -26,6 +26,7 @@ struct PartitionState: ~Copyable {
     let names: TopicNames
     var topics = TopicTable()
     var devices = DeviceTable()
+    var held = HeldTopics()
     var log = DeliveryLog()
     /// Devices that lost messages to a bound, or may have, and have not acknowledged the position at which
     /// they are told.
@@ -329,7 +330,7 @@ struct PartitionState: ~Copyable {
     }
 }
 
-/// An accepted condition for which not all topics' owners have answered yet.
+/// An accepted condition for which not all device partitions have answered yet.
 struct PendingCondition: Sendable {
     var project: ProjectNumber
     var condition: Condition

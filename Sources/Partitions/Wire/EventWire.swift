@@ -42,13 +42,13 @@ extension PartitionEvent {
             out.u8(4)
             out.varint(UInt64(question.asker.rawValue))
             out.ticket(question.ticket)
-            out.varint(question.topicIndex)
-            out.topic(question.project, question.topic)
+            out.varint(UInt64(question.project.rawValue))
+            out.condition(question.condition)
         case .told(let answer):
             out.u8(5)
             out.ticket(answer.ticket)
-            out.varint(answer.topicIndex)
-            out.targets(answer.members)
+            out.varint(UInt64(answer.partition.rawValue))
+            out.devices(answer.devices)
         case .stream(let command):
             out.u8(6)
             command.encode(into: &out)
@@ -80,19 +80,15 @@ extension PartitionEvent {
                     generation: try reader.varint(), mark: try reader.sequence(),
                     fingerprint: try reader.u64()))
         case 4:
-            let asker = try reader.partition()
-            let ticket = try reader.ticket()
-            let topicIndex = try reader.topicIndex()
-            let (project, topic) = try reader.topic()
             return .asked(
                 ConditionQuestion(
-                    asker: asker, ticket: ticket, topicIndex: topicIndex, project: project, topic: topic))
+                    asker: try reader.partition(), ticket: try reader.ticket(),
+                    project: try reader.project(), condition: try reader.condition()))
         case 5:
             return .told(
                 ConditionAnswer(
-                    ticket: try reader.ticket(), topicIndex: try reader.topicIndex(),
-                    members: try reader.targets()
-                ))
+                    ticket: try reader.ticket(), partition: try reader.partition(),
+                    devices: try reader.devices()))
         case 6: return .stream(try StreamCommand.decode(from: &reader))
         default: throw reader.fail("an unknown event")
         }
@@ -109,12 +105,6 @@ extension ByteWriter {
 extension ByteReader {
     fileprivate mutating func ticket() throws(DecodeError) -> ConditionTicket {
         ConditionTicket(record: Sequence(try varint()), ordinal: try number())
-    }
-
-    fileprivate mutating func topicIndex() throws(DecodeError) -> Int {
-        let index = try int()
-        guard index < Condition.topicCountMax else { throw fail("a topic that no condition has") }
-        return index
     }
 }
 

@@ -233,9 +233,9 @@ extension Reply {
         case .refused(let refusal):
             out.u8(10)
             out.refusal(refusal)
-        case .memberSets(let sets):
+        case .matching(let devices):
             out.u8(11)
-            out.targets(sets)
+            out.devices(devices)
         }
     }
 
@@ -289,7 +289,7 @@ extension Reply {
             return .device(device, transports, pushes: pushes)
         case 15: return .pushes(try reader.tallies())
         case 10: return .refused(try reader.refusal())
-        case 11: return .memberSets(try reader.targets())
+        case 11: return .matching(try reader.devices())
         default: throw reader.fail("an unknown reply")
         }
     }

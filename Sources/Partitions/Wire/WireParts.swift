@@ -51,14 +51,6 @@ extension ByteWriter {
 
     mutating func text(_ text: String) { string(text.utf8) }
 
-    mutating func targets(_ parts: [PartitionTargets]) {
-        varint(parts.count)
-        for part in parts {
-            varint(UInt64(part.partition.rawValue))
-            devices(part.devices)
-        }
-    }
-
     mutating func refusal(_ refusal: PartitionRefusal) {
         switch refusal {
         case .unregistered: u8(1)
@@ -154,14 +146,6 @@ extension ByteReader {
 
     mutating func topicName() throws(DecodeError) -> TopicName {
         TopicName(checked: try string(max: TopicName.lengthMax))
-    }
-
-    mutating func targets() throws(DecodeError) -> [PartitionTargets] {
-        var parts: [PartitionTargets] = []
-        for _ in 0..<(try count(max: PartitionID.countMax, elementBytesMin: 2)) {
-            parts.append(PartitionTargets(partition: try partition(), devices: try devices()))
-        }
-        return parts
     }
 
     /// A number that fits into an `Int`.

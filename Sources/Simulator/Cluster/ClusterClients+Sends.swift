@@ -12,7 +12,8 @@ extension ClusterSimulation {
         switch roll(10) {
         case 0:
             let begin = first - first % options.topicCount
-            target = .butNot(first, begin + (first + 1) % options.topicCount)
+            let other = begin + (first + 1) % options.topicCount
+            target = nextMessage % 2 == 0 ? .either(first, other) : .butNot(first, other)
         case 1, 2: target = .device(client)
         default: target = .topic(first)
         }
@@ -160,7 +161,7 @@ extension ClusterSimulation {
 
     private func project(of target: History.Send.Target) -> ProjectNumber {
         switch target {
-        case .topic(let number), .butNot(let number, _): project(ofTopic: number)
+        case .topic(let number), .butNot(let number, _), .either(let number, _): project(ofTopic: number)
         case .device(let device): clients[device].project
         }
     }
@@ -171,6 +172,9 @@ extension ClusterSimulation {
         case .butNot(let wanted, let other):
             return .condition(
                 Condition(topics: [topic(wanted), topic(other)], root: .and(.topic(0), .not(.topic(1)))))
+        case .either(let one, let other):
+            return .condition(
+                Condition(topics: [topic(one), topic(other)], root: .or(.topic(0), .topic(1))))
         case .device(let device): return clients[device].registration.map { .device($0) }
         }
     }
