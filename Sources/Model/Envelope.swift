@@ -5,7 +5,8 @@ public struct Envelope: Hashable, Sendable {
     public var event: [UInt8]
     /// The first present of android `collapse_key`, `apns-collapse-id`, webpush `Topic`; empty for none.
     public var collapseKey: [UInt8]
-    /// When the message was sent; from `sent` and the time to live on, a way takes it to nobody.
+    /// When the message was accepted, by the clock of the partition that has it; a gateway says when it was
+    /// sent. From `sent` and the time to live on, a way takes the message to nobody.
     public var sent: WallTime
     public var times: TimesToLive
 

@@ -13,6 +13,7 @@ extension NodeCounters {
             log.error(
                 "the journal lacks the bodies of \(count) waiting messages; their devices are told",
                 metadata: metadata)
+        case .cameLate(let count): cameLate.add(count, now: Clock.monotonic(), log)
         case .pushesEnded(let counts):
             for (kind, count) in counts { pushes.note(.expired, of: kind, count) }
         case .clockLeapt(let milliseconds):

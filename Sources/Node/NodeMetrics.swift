@@ -56,6 +56,10 @@ final class NodeMetrics: Sendable {
             "Messages that waited for a device and whose bodies are not in the journal.",
             read: { Double(counters.bodiesGone.load(ordering: .relaxed)) })
         registry.counter(
+            "tidecast_messages_late_total",
+            "Messages that came to their devices' partition after their time to live on streams.",
+            read: { Double(counters.cameLate.all) })
+        registry.counter(
             "tidecast_clock_leaps_total", "Times that a partition found the wall clock to have leapt.",
             read: { Double(counters.clockLeaps.load(ordering: .relaxed)) })
         registry.gauge(
@@ -170,6 +174,9 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_peer_requests_late_total", "Requests that were dropped unread, past their deadline.",
             read: { Double(counters.requestsLate.load(ordering: .relaxed)) })
+        registry.gauge(
+            "tidecast_clock_ahead_seconds", "By how much this machine's clock is ahead of the database's.",
+            read: { Double(counters.clockAhead.load(ordering: .relaxed)) / 1000 })
         registry.counter(
             "tidecast_gossip_sent_total", "Datagrams of gossip that were sent.",
             read: { Double(counters.gossipSent.load(ordering: .relaxed)) })

@@ -96,7 +96,7 @@ final class NodeShared: Sendable {
     }
     func note(_ notice: PartitionNotice, of partition: PartitionID) {
         switch notice {
-        case .bodiesGone, .pushesEnded, .clockLeapt, .clockAgrees: break
+        case .bodiesGone, .cameLate, .pushesEnded, .clockLeapt, .clockAgrees: break
         case .journalRefuses(let reason):
             refusals.begin(partition, reason, now: Clock.monotonic(), log: log)
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
@@ -160,6 +160,8 @@ final class NodeCounters: Sendable {
     let fingerprintDifferences = Atomic<Int>(0)
     let bodiesGone = Atomic<Int>(0)
     let clockLeaps = Atomic<Int>(0)
+    /// Milliseconds by which the node's clock is ahead of the home's.
+    let clockAhead = Atomic<Int64>(0)
     let partitionsLost = Atomic<Int>(0)
     let peerMessagesLost = Atomic<Int>(0)
     let peerMessagesBad = Atomic<Int>(0)
@@ -175,6 +177,7 @@ final class NodeCounters: Sendable {
     let deliveriesWritten = Atomic<Int>(0)
     let deliveriesBehind = Atomic<Int>(0)
     let streams = Atomic<Int>(0)
+    let cameLate = LateMessages()
     let pushes = PushCounters()
     let userAgents = UserAgentCounters()
 }

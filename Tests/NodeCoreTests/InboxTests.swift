@@ -132,7 +132,11 @@ import Testing
     func leavingOut() {
         let harness = LoopHarness(isClustered: false, loopCount: 2)
         let repeated = LoopMessage.partition(
-            PartitionID(1), .offered(OutboxFrame(from: PartitionID(0), history: History(1), entries: [])))
+            PartitionID(1),
+            .offered(
+                OutboxFrame(
+                    from: PartitionID(0), history: History(1), clock: WallTime(milliseconds: 0), entries: []))
+        )
         let gateway = GatewayID(processID: 0, loop: 1)
         let answer = LoopMessage.reply(RequestID(gateway: gateway, number: 1), .done)
         var sent: [Int] = []
@@ -151,7 +155,11 @@ import Testing
     func noSuchLoop() {
         let harness = LoopHarness(isClustered: false, loopCount: 2)
         let repeated = LoopMessage.partition(
-            PartitionID(1), .offered(OutboxFrame(from: PartitionID(0), history: History(1), entries: [])))
+            PartitionID(1),
+            .offered(
+                OutboxFrame(
+                    from: PartitionID(0), history: History(1), clock: WallTime(milliseconds: 0), entries: []))
+        )
         for loop in 2...200 { harness.core.post(repeated, toLoop: loop) }
         #expect(harness.turn().isEmpty)
     }

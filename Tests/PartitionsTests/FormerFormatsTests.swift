@@ -75,7 +75,8 @@ struct FormerFormatsTests {
         let entry = OutboxEntry(number: Sequence(number), predecessor: .zero, items: [], fingerprint: 0)
         let said = OutboxAcknowledgement(
             from: PartitionID(1), history: History(1), mark: Sequence(number), fingerprint: 0)
-        let frame = OutboxFrame(from: PartitionID(1), history: History(1), entries: [entry])
+        let frame = OutboxFrame(
+            from: PartitionID(1), history: History(1), clock: WallTime(milliseconds: 1), entries: [entry])
         for event in [PartitionEvent.offered(frame), .acknowledged(said)] {
             var writer = ByteWriter()
             event.encode(into: &writer)
@@ -174,9 +175,9 @@ struct FormerFormatsTests {
         """
 
     private static let frame = """
-        0211ffffffffffffffff020101030401f403f303cefaedfe000000000500f0a204000000000000001005000000000000\
-        0000505c18a301000080d493010573636f72650a736f6d65206576656e740603b905c4faff3f01f0a204046e65777303\
-        0101820702f0a204046e657773010000f0a2040000000000000010050000000000000000505c18a301000080d4930100\
-        00020103010301f0a204046e657773030401fbff3f
+        0211ffffffffffffffff0201010304f4515c18a301000001f403f303cefaedfe000000000500f0a20400000000000000\
+        10050000000000000000505c18a301000080d493010573636f72650a736f6d65206576656e740603b905c4faff3f01f0\
+        a204046e657773030101820702f0a204046e657773010000f0a2040000000000000010050000000000000000505c18a3\
+        01000080d493010000020103010301f0a204046e657773030401fbff3f
         """
 }

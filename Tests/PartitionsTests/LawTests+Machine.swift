@@ -59,7 +59,8 @@ extension LawTests {
     func deferred() throws {
         func wait(for others: [UInt16], _ partition: Partition) throws {
             let outbox = try #require(partition.state.outboxes[PartitionID(1)])
-            var frame = partition.frame(Array(outbox.unacknowledged), to: PartitionID(1))
+            let now = Instant(monotonic: .init(nanoseconds: 1), wall: .init(milliseconds: 1))
+            var frame = partition.frame(Array(outbox.unacknowledged), to: PartitionID(1), now)
             seal(partition)
             partition.deferred = others.map {
                 frame.from = PartitionID($0)

@@ -77,7 +77,7 @@ struct LawTests {
         try isSeen("a confirmation is awaited for nobody") { partition, _ in partition.confirmInFlight = true
         }
         try isSeen("frames wait for a record in flight, and there is none") { partition, harness in
-            partition.deferred = [harness.partitions[2].frame([], to: PartitionID(0))]
+            partition.deferred = [harness.partitions[2].frame([], to: PartitionID(0), harness.now)]
         }
         try isSeen("snapshots cover what is not folded") { partition, _ in
             partition.snapshots.restored(partition.applied.next, bytes: 1)

@@ -119,7 +119,8 @@ struct LostEndTests {
         let successor = harness.partitions[Int(home.id.rawValue)]
         for generation in [0, 1] as [UInt64] {
             let late = OutboxFrame(
-                from: PartitionID(0), history: History(100), generation: generation, entries: [entry(900)])
+                from: PartitionID(0), history: History(100), generation: generation,
+                clock: harness.now.wall, entries: [entry(900)])
             harness.send(.offered(late), to: home.id)
             #expect(successor.members(of: topic, in: PartitionID(0)) == (generation == 0 ? [0] : []))
         }

@@ -22,6 +22,8 @@ final class PartitionHarness {
     var frames: [StreamFrame] = []
     var now = Instant(
         monotonic: MonotonicTime(nanoseconds: 1_000_000_000), wall: WallTime(milliseconds: 1_800_000_000_000))
+    /// Milliseconds by which the wall clocks of some partitions' machines are ahead.
+    var ahead: [PartitionID: Int64] = [:]
     /// Whether a test has broken a pair on purpose, and how often its ends noticed.
     var expectsDifferences = false {
         didSet { for partition in partitions { partition.laws.isHolders = expectsDifferences } }
@@ -97,10 +99,16 @@ final class PartitionHarness {
                 }
             }
             var effects: [PartitionEffect] = []
-            partitions[Int(to.rawValue)].handle(event, now: now, into: &effects)
-            partitions[Int(to.rawValue)].flush(now: now, into: &effects)
+            partitions[Int(to.rawValue)].handle(event, now: now(at: to), into: &effects)
+            partitions[Int(to.rawValue)].flush(now: now(at: to), into: &effects)
             carryOut(effects, of: to)
         }
+    }
+
+    /// The clocks of the partition's machine.
+    func now(at partition: PartitionID) -> Instant {
+        let wall = now.wall.milliseconds + (ahead[partition] ?? 0)
+        return Instant(monotonic: now.monotonic, wall: WallTime(milliseconds: wall))
     }
 
     func releaseAppends(_ count: Int = .max) {
@@ -329,7 +337,8 @@ final class PartitionHarness {
         partitions[number] = try replayed(number, generation: generation)
         partitions[number].pushServices = pushServices
         var effects: [PartitionEffect] = []
-        partitions[number].start(now: now, clock: clock, incarnation: 1, into: &effects)
+        partitions[number].start(
+            now: now(at: PartitionID(UInt16(number))), clock: clock, incarnation: 1, into: &effects)
         carryOut(effects, of: PartitionID(UInt16(number)))
     }
 

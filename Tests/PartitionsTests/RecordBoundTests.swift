@@ -115,7 +115,9 @@ struct RecordBoundTests {
         }
         harness.send(
             .offered(
-                OutboxFrame(from: PartitionID(1), history: harness.partitions[1].history, entries: entries)),
+                OutboxFrame(
+                    from: PartitionID(1), history: harness.partitions[1].history, clock: harness.now.wall,
+                    entries: entries)),
             to: devices)
         #expect(harness.waitingCount(0, 0) == 50)
         #expect(harness.recordBytesMost < 2000)
@@ -165,7 +167,8 @@ struct RecordBoundTests {
         let entry = OutboxEntry(
             number: Sequence(1_000), predecessor: mark.number, items: items, fingerprint: mark.fingerprint)
         let frame = OutboxFrame(
-            from: PartitionID(1), history: harness.partitions[1].history, entries: [entry])
+            from: PartitionID(1), history: harness.partitions[1].history, clock: harness.now.wall,
+            entries: [entry])
         harness.away = []
         for _ in 0..<30 {
             harness.send(.offered(frame), to: devices)

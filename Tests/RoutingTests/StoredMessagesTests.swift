@@ -29,7 +29,9 @@ import Testing
                             topics: [.init(project: project, topic: topic, indices: [4, 5])])),
                 ], fingerprint: 0xFEED)
         }
-        var frame = OutboxFrame(from: there, history: History(8), generation: 2, entries: entries)
+        var frame = OutboxFrame(
+            from: there, history: History(8), generation: 2, clock: WallTime(milliseconds: 1_800_000_000_500),
+            entries: entries)
         frame.cuts.append(.init(generation: 1, kept: Sequence(77)))
         frame.floor = Sequence(400)
         let ticket = ConditionTicket(record: Sequence(8), ordinal: 2)

@@ -182,6 +182,10 @@ public struct OutboxFrame: Sendable {
     var cuts: [Cut] = []
     /// The receiver has said that it has everything up to here.
     var floor = Sequence.zero
+    /// The sender's wall clock when it made the frame: the messages of the entries are dated by it.
+    public var clock: WallTime
+    /// Since when the frame's way counts, by the receiver's monotonic clock; `nil` for a way that does not.
+    public var underWaySince: MonotonicTime?
     public var entries: [OutboxEntry]
 
     public var weight: Int { entries.reduce(0) { $0 + $1.weight } }
@@ -345,6 +349,8 @@ public enum PartitionEffect: Sendable {
 public enum PartitionNotice: Hashable, Sendable {
     /// Bodies of this many messages that devices waited for are not in the journal any more.
     case bodiesGone(Int)
+    /// This many messages came to this partition when their time to live on streams was over.
+    case cameLate(Int)
     /// Messages ended at these services before the services took them: one for each device.
     case pushesEnded([Transport.Kind: Int])
     /// The wall clock is this far ahead of where it should be, or behind where negative. Nothing expires and

@@ -189,8 +189,8 @@ public final class Partition {
         state.outboxes.forEach { partition, outbox in
             guard !outbox.isEmpty else { return }
             offered[partition] = Offered(upTo: .zero, at: now.monotonic)
-            turn.effects.append(
-                .offer(to: partition, Proven(frame([], to: partition), restingOn: .zero, by: proof)))
+            let frame = frame([], to: partition, now)
+            turn.effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
         }
         beginComparison(&turn)
         for ticket in state.conditions.keys.sorted(by: ConditionTicket.isBefore) {

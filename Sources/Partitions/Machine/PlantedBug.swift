@@ -123,7 +123,7 @@ import Model
             if options.planted.contains(.offerBeforeDurable) {
                 for partition in pipeline.gated.touched.sorted() {
                     guard let entry = state.outboxes[partition]?.unacknowledged.last else { continue }
-                    let frame = frame([entry], to: partition)
+                    let frame = frame([entry], to: partition, turn.now)
                     turn.effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
                     offered[partition] = Offered(upTo: entry.number, at: turn.now.monotonic)
                 }

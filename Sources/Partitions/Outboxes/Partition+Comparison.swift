@@ -22,7 +22,7 @@ extension Partition {
     /// The frame may name a generation that does not rest on a durable record yet. That is safe: a next owner
     /// begins the generation with a later record, and no record in between has an entry. So the receiver
     /// keeps the same entries by both records.
-    func frame(_ entries: [OutboxEntry], to partition: PartitionID) -> OutboxFrame {
+    func frame(_ entries: [OutboxEntry], to partition: PartitionID, _ now: Instant) -> OutboxFrame {
         let outbox = state.outboxes[partition] ?? Outbox()
         let floor = outbox.unacknowledged.first?.predecessor ?? outbox.last
         let cuts = state.formerGenerations.map { former in
@@ -31,7 +31,8 @@ extension Partition {
         }
         return OutboxFrame(
             from: id, history: history, generation: state.generation, cuts: cuts,
-            floor: max(floor, acknowledged[partition] ?? .zero), entries: entries)
+            floor: max(floor, acknowledged[partition] ?? .zero), clock: now.wall,
+            underWaySince: now.monotonic, entries: entries)
     }
 
     /// The mark from which a frame goes on, in the sender's generation; `nil` where that is known here.
@@ -92,8 +93,8 @@ extension Partition {
         let asked = left.prefix(options.comparedAtOnce)
         comparison?.left = Array(left[asked.endIndex...] + asked)
         for partition in asked {
-            turn.effects.append(
-                .offer(to: partition, Proven(frame([], to: partition), restingOn: .zero, by: proof)))
+            let frame = frame([], to: partition, turn.now)
+            turn.effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
         }
     }
 

@@ -21,11 +21,14 @@ extension Partition {
         }
         guard let last = entries.last else { return }
         offered[partition] = Offered(upTo: last.number, at: turn.now.monotonic)
-        let frame = frame(entries, to: partition)
+        let frame = frame(entries, to: partition, turn.now)
         turn.effects.append(.offer(to: partition, Proven(frame, restingOn: last.number, by: proof)))
     }
 
-    func onOffered(_ frame: OutboxFrame, _ turn: inout Turn) {
+    func onOffered(_ frame: OutboxFrame, _ turn: inout Turn) { take(frame.dated(turn.now), &turn) }
+
+    /// Applies a frame whose messages are dated by this partition's clock.
+    private func take(_ frame: OutboxFrame, _ turn: inout Turn) {
         let mark = state.marks[frame.from]
         if let mark, mark.history != frame.history {
             // The sender has another history, and numbers of two histories cannot be compared.
@@ -69,7 +72,7 @@ extension Partition {
     func takeDeferred(_ turn: inout Turn) {
         let frames = deferred
         deferred = []
-        for frame in frames { onOffered(frame, &turn) }
+        for frame in frames { take(frame, &turn) }
     }
 
     private func noteApplied(_ partition: PartitionID) {
@@ -87,15 +90,16 @@ extension Partition {
         repeat {
             guard makeRoom(&turn) else { return false }
             let end = endOfPart(entry, from: next, turn.now)
-            if next == 0, end == entry.items.count {
-                propose(
-                    .receive(
-                        from: from, history: history, entry: entry, decisions: decisions(entry, turn.now)))
+            let isWhole = next == 0 && end == entry.items.count
+            let items = isWhole ? entry : entry.part(next..<end)
+            let decisions = decisions(items, turn.now)
+            tellLate(decisions, &turn)
+            if isWhole {
+                propose(.receive(from: from, history: history, entry: entry, decisions: decisions))
             } else {
-                let items = entry.part(next..<end)
                 propose(
                     .receivePart(
-                        from: from, history: history, entry: items, decisions: decisions(items, turn.now),
+                        from: from, history: history, entry: items, decisions: decisions,
                         behind: UInt32(clamping: next), isLast: end == entry.items.count))
             }
             noteApplied(from)

@@ -1,6 +1,8 @@
 import Model
 
-// Requests of gateways. Errors on which backends delete tokens wait for proof too (rule: proven-answers).
+// Requests of gateways. A send's time to live begins when its partition accepts it, by that partition's
+// clock, whatever the gateway's clock shows (rule: ages-travel). Errors on which backends delete tokens wait
+// for proof too (rule: proven-answers).
 
 extension Partition {
     func onRequest(_ request: Request, as id: RequestID, _ turn: inout Turn) {
@@ -20,16 +22,19 @@ extension Partition {
             unregister(id, registration: registration, by: authority, &turn)
         case .acknowledge(let registration, let authority, let event):
             acknowledgeEvent(id, event: event, of: registration, by: authority, &turn)
-        case .sendToTopic(let key, let project, let topic, let message, let fanoutsMax):
+        case .sendToTopic(let key, let project, let topic, var message, let fanoutsMax):
+            message.sent = turn.now.wall
             let answer = acceptSend(
                 .accept(key: key, project: project, topic: topic, message: message), as: id, key: key,
                 message: message, of: project, fanoutsMax: fanoutsMax, &turn)
             if let answer { answerWithOpenRecord(answer) }
-        case .sendToCondition(let key, let project, let condition, let message, let fanoutsMax):
+        case .sendToCondition(let key, let project, let condition, var message, let fanoutsMax):
+            message.sent = turn.now.wall
             send(
                 PendingCondition(project: project, condition: condition, message: message), as: id, key: key,
                 fanoutsMax: fanoutsMax, &turn)
-        case .sendToDevice(let key, let registration, let message):
+        case .sendToDevice(let key, let registration, var message):
+            message.sent = turn.now.wall
             sendToDevice(id, key: key, message: message, to: registration, &turn)
         case .check(let registration, let authority):
             let refusal = examine(registration, authority).refusal

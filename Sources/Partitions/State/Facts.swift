@@ -245,6 +245,15 @@ public struct OutboxEntry: Sendable {
 
     func changes(_ index: UInt32) -> Bool { items.contains { $0.changes(index) } }
 
+    /// Dates the entry's messages by another clock.
+    mutating func date(_ time: (WallTime) -> WallTime) {
+        for index in items.indices {
+            guard case .message(let project, var message, let targets) = items[index] else { continue }
+            message.sent = time(message.sent)
+            items[index] = .message(project: project, message, targets)
+        }
+    }
+
     /// The same entry with some of its items only.
     func part(_ range: Range<Int>) -> OutboxEntry {
         OutboxEntry(

@@ -29,6 +29,7 @@ extension PartitionEvent {
                 out.varint(cut.kept.rawValue)
             }
             out.varint(frame.floor.rawValue)
+            out.u64(UInt64(bitPattern: frame.clock.milliseconds))
             out.varint(frame.entries.count)
             for entry in frame.entries { out.entry(entry) }
         case .acknowledged(let said):
@@ -63,12 +64,13 @@ extension PartitionEvent {
         case 2:
             var frame = OutboxFrame(
                 from: try reader.partition(), history: History(try reader.u64()),
-                generation: try reader.varint(), entries: [])
+                generation: try reader.varint(), clock: WallTime(milliseconds: 0), entries: [])
             for _ in 0..<(try reader.count(max: PartitionState.FormerGeneration.countMax)) {
                 let generation = try reader.varint()
                 frame.cuts.append(.init(generation: generation, kept: Sequence(try reader.varint())))
             }
             frame.floor = try reader.sequence()
+            frame.clock = try reader.wallTime()
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 11)) {
                 frame.entries.append(try reader.entry())
             }

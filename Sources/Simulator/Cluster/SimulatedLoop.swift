@@ -208,6 +208,7 @@ final class SimulatedLoop {
         case .partition(_, .journalTakes): break
         case .partition(_, .pushesEnded(let counts)):
             world.count("pushes ended", counts.values.reduce(0, +))
+        case .partition(_, .cameLate(let count)): world.count("messages late", count)
         case .partition(let id, let notice): world.violate("bodies", "partition \(id.rawValue): \(notice)")
         }
     }
