@@ -63,7 +63,10 @@ extension Cluster {
         databaseConnections[0].lease.perform({ engine in
             let engine = try DatabaseConnections.clusterEngine(engine)
             let poll = try Ownership.Poll(renewing: session, info: info, of: engine)
-            if let theirs = try engine.wallClock() { self.tell(.clockRead(Clock.now(), theirs: theirs)) }
+            let read = Clock.monotonic()
+            if let theirs = try engine.wallClock() {
+                self.tell(.clockRead(ClockReading(asked: read, own: Clock.now(), theirs: theirs)))
+            }
             let version = try engine.get(.setting, key: Catalog.versionKey) ?? []
             return (poll, version == known ? nil : try Catalog.load(engine, vault))
         }) { result in

@@ -39,10 +39,13 @@ extension Cluster {
                 metadata: ["database": "\(number + 1)", "reason": "\(reason)"])
         case .databaseBack(let number):
             log.notice("a database is back", metadata: ["database": "\(number + 1)"])
+        case .clockCompared(let ahead):
+            shared.counters.clockAhead.store(ahead, ordering: .relaxed)
         case .clockDiffers(let ahead):
             log.error(
                 "this machine's clock and the database's differ: let both follow the same time (NTP)",
-                metadata: ["secondsAhead": "\(ahead / 1000)"])
+                metadata: ["millisecondsAhead": "\(ahead)"])
+        case .clockAgrees: log.notice("this machine's clock and the database's agree again")
         case .linkDown(let name, let address, let reason, let isLeaving):
             log.log(
                 level: isLeaving ? .debug : .warning, "a node cannot be reached over TCP",

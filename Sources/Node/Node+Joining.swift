@@ -13,14 +13,13 @@ extension Node {
     private static let microsecondsBetweenLooks: UInt32 = 350_000
 
     static func checkNameAndClock(
-        _ engine: any ClusterEngine, name: String, clock: () -> WallTime = { Clock.now().wall }
+        _ engine: any ClusterEngine, name: String, clock: () -> Instant = { Clock.now() }
     ) throws {
+        let asked = clock().monotonic
         if let theirs = try engine.wallClock() {
-            var comparison = ClockComparison()
-            if case .differs(let off, _) = comparison.compare(clock(), with: theirs) {
-                throw NodeError(
-                    "this machine's clock is \(off.magnitude / 1000) s \(off > 0 ? "ahead of" : "behind") the"
-                        + " database's: let both follow the same time (NTP), then start again")
+            let reading = ClockReading(asked: asked, own: clock(), theirs: theirs)
+            guard reading.look(errorMax: ClockComparison.joiningErrorMax) != .differs else {
+                throw NodeError(ClockReading.word(ahead: reading.likelyAhead) + ", then start again")
             }
         }
         try checkName(name, engine)

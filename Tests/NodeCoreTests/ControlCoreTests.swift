@@ -10,7 +10,7 @@ import Testing
 
 /// The control side of a node without a shell, in a cluster on two databases: the even partitions live in the
 /// home, the odd ones in the other.
-private final class ControlHarness {
+final class ControlHarness {
     let core: ControlCore
     let map = NodeMap(partitionCount: 4, databaseCount: 2)
     var now = MonotonicTime(nanoseconds: 1_000_000_000)
@@ -99,26 +99,6 @@ extension [ControlEffect] {
         // The node registers its session once: a database that forgets the session has gone back.
         harness.pass(milliseconds: 500)
         #expect(harness.hear(.ownership(.nudged)).questions == [false])
-    }
-
-    @Test("compares the node's clock with the database's, and says once that they are apart")
-    func clocks() {
-        let harness = ControlHarness()
-        let wall = WallTime(milliseconds: 1_800_000_000_000)
-        let own = Instant(monotonic: harness.now, wall: wall)
-        func told(_ effects: [ControlEffect]) -> [String] {
-            effects.compactMap { effect in
-                switch effect {
-                case .orderAll(.clockCompared(let reading)): reading == own ? "right" : "wrong"
-                case .noted(.clockDiffers(let ahead)): "ahead \(ahead)"
-                default: nil
-                }
-            }
-        }
-        #expect(told(harness.hear(.clockRead(own, theirs: wall))) == ["right"])
-        let theirs = WallTime(milliseconds: wall.milliseconds - 61_000)
-        #expect(told(harness.hear(.clockRead(own, theirs: theirs))) == ["ahead 61000", "wrong"])
-        #expect(told(harness.hear(.clockRead(own, theirs: theirs))) == ["wrong"])
     }
 
     @Test("goes on without a database that says nothing, and counts it as away after three looks")

@@ -6,13 +6,15 @@ import time
 
 from system.checks import wait
 from system.node import making, start
-from system.openloop import Stream, message, register, several, until
+from system.openloop import Stream, message, register, several, subscribe, until
 from system.world import World, WorldServer, is_preloaded
 
 SEND = "/v1/projects/demo/messages:send"
 AWAY, WAITING = 60, 3
 # The server unregisters a device that it has not seen for 270 days. A clock without a battery starts in 1970.
 LEAPS = {"271 days ahead": 271 * 86_400, "back to 1970": -int(time.time())}
+# Seconds, fewer than what keeps a node from joining.
+BEHIND = 50
 REASON = "the wall clock leapt"
 
 
@@ -168,16 +170,53 @@ async def traffic(house):
     await asyncio.sleep(1)
 
 
+async def short_lives(slow, other):
+    """Messages that a node accepts whose clock is behind must reach all devices that listen, however short
+    they live. The node must be not ready, and must say why. Returns the devices."""
+    await asyncio.to_thread(
+        wait, lambda: f"{BEHIND} s behind the database's" in slow.asked("/readyz")[1],
+        "the node to say that its clock is behind")
+    assert await asyncio.to_thread(other.is_ready), "a node whose clock is right is not ready"
+    ahead = (await asyncio.to_thread(slow.metrics))["tidecast_clock_ahead_seconds"]
+    assert abs(ahead + BEHIND) < 2, ahead
+    devices = await register(slow.host, slow.port, 12)
+    await subscribe(slow.host, slow.port, "short", devices)
+    streams = [Stream(one) for one in devices]
+    for stream in streams:
+        stream.open(other.host, other.port)
+    await asyncio.sleep(1)
+    lives = ["60s", "30s", "10s", "2s", "0s"]
+    targets = [{"topic": "short"}] + [{"token": stream.token} for stream in streams]
+    work = [("POST", SEND, message(number, {**target, "android": {"ttl": life}}))
+            for number, life in enumerate(lives) for target in targets]
+    await several(slow.host, slow.port, work)
+    for number, life in enumerate(lives):
+        await until(lambda number=number: all(stream.now.count(number) >= 2 for stream in streams),
+                    f"all devices that listen to hear both messages that live for {life}", 20)
+    late = [(await asyncio.to_thread(node.metrics))["tidecast_messages_late_total"] for node in (slow, other)]
+    assert late == [0, 0], late
+    for stream in streams:
+        stream.close()
+    print(f"a node {BEHIND} s behind is not ready and says so; what it accepts reaches all 12 devices")
+    return devices
+
+
 async def several_nodes(database, folder, one, two, three):
     world = World(folder)
     two.environment = world.environment
-    await asyncio.to_thread(start, (one, two, three))
-    assert is_preloaded(two.process), "world.so is not in the node"
+    world.wall_is_ahead(-BEHIND)
+    await asyncio.to_thread(start, (one, three))
+    two.start()
     await asyncio.to_thread(
         wait, lambda: set(one.owners()) == {"one", "two", "three"}, "all three to own partitions")
+    assert is_preloaded(two.process), "world.so is not in the node"
+    further = await short_lives(two, three)
+    world.wall_is_ahead(0)
+    await asyncio.to_thread(two.wait_ready)
     began = time.monotonic()
     house = House((two.host, two.port), (three.host, three.port))
     await house.fill()
+    house.devices += further
     await asyncio.sleep(max(0, began + 10.5 - time.monotonic()))
 
     async def ready(node):

@@ -21,7 +21,7 @@ public final class ControlCore {
     private(set) var routes: [Ownership.Route?] = []
     var links = PeerLinks()
     var tables: PartitionTables
-    private var clocks = ClockComparison()
+    var clocks = ClockComparison()
     /// The databases that were away when the loops were last told.
     private(set) var awayTold: Set<Int> = []
     /// Why the node's leases and partitions keep it from being ready, whatever it can reach; `nil` where they
@@ -98,7 +98,7 @@ public final class ControlCore {
         case .tellToLeave(let session): tellToLeave(session)
         case .end: isOver = true
         case .polled(let poll, let asked): polled(poll, asked: asked)
-        case .clockRead(let own, let theirs): compare(own, with: theirs)
+        case .clockRead(let reading): compare(reading)
         case .tableRead(let database, let look, let rows):
             tables.read(database, look: look, rows)
             finishLook(isPatient: true)
@@ -252,17 +252,6 @@ public final class ControlCore {
         effects.append(.wake(.patience(look: tables.look), at: end))
     }
 
-    /// Where the clocks agree, loops that doubt the node's clock believe it again. Where they differ,
-    /// whichever is right, an operator must know.
-    private func compare(_ own: Instant, with theirs: WallTime) {
-        switch clocks.compare(own.wall, with: theirs) {
-        case .agrees: effects.append(.orderAll(.clockCompared(own)))
-        case .differs(let ahead, let isNew):
-            if isNew { effects.append(.noted(.clockDiffers(ahead: ahead))) }
-            effects.append(.orderAll(.clockCompared(nil)))
-        }
-    }
-
     private func finishLook(isPatient: Bool) {
         var notes: [ControlNote] = []
         guard let (poll, asked) = tables.finish(isPatient: isPatient, notes: &notes) else { return }
@@ -341,10 +330,11 @@ public final class ControlCore {
         }
     }
 
-    /// A node is ready where `standing` gives no reason against it, and where its links let it serve a
-    /// request.
+    /// A node is ready where `standing` gives no reason against it, where its links let it serve a request,
+    /// and where its clock is the database's.
     private func tellReadiness() {
-        let inability = links.inability(routes: routes, members: members, own: session, now: now)
+        let cutOff = links.inability(routes: routes, members: members, own: session, now: now)
+        let inability = cutOff ?? clocks.inability
         if let standing {
             // A node that joins waits for owners. Where there can be none, that reason says more.
             let isJoining = standing == ControlCore.joining

@@ -30,8 +30,8 @@ public enum ControlEvent: Sendable {
     // Answers of the databases.
     /// The home's tables, as they were read at or after `asked` under a renewed lease.
     case polled(Ownership.Poll, asked: MonotonicTime)
-    /// The home's clock, and the node's own when the answer came.
-    case clockRead(Instant, theirs: WallTime)
+    /// A look at the home's clock.
+    case clockRead(ClockReading)
     case tableRead(database: Int, look: UInt64, [PartitionRow])
     case tableFailed(database: Int, look: UInt64, String)
     case fenced(SessionID)
@@ -137,8 +137,11 @@ public enum ControlNote: Sendable {
     case notReady(String)
     case databaseAway(Int, reason: String)
     case databaseBack(Int)
-    /// The node's clock and the home's have come apart; milliseconds by which the node's clock is ahead.
+    /// A look at the home's clock: milliseconds by which the node's clock is ahead.
+    case clockCompared(ahead: Int64)
+    /// The node's clock and the home's have come apart.
     case clockDiffers(ahead: Int64)
+    case clockAgrees
 }
 
 /// The cluster as one node sees it.

@@ -7,7 +7,7 @@ extension ClusterSimulation {
     func start(_ index: Int) {
         guard slots[index].process?.isRunning != true else { return }
         // A node compares its clock with the database's before it joins (rule: wall-time-is-a-witness).
-        guard slots[index].clock.error(now).magnitude <= ClockComparison.errorMax.magnitude else {
+        guard slots[index].clock.error(now).magnitude <= ClockComparison.joiningErrorMax.magnitude else {
             return restart(index, in: .seconds(1))
         }
         // A database may well start later than its nodes.

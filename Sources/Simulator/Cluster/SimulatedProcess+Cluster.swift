@@ -80,7 +80,7 @@ extension SimulatedProcess {
         } then: { result in
             switch result {
             case .success(let (poll, catalog, theirs)):
-                self.tell(.clockRead(self.clock, theirs: theirs))
+                self.tell(.clockRead(ClockReading(asked: asked, own: self.clock, theirs: theirs)))
                 self.authority = asked.advanced(by: self.world.options.ownership.lease)
                 if catalog.version != self.catalog.version { self.apply(catalog) }
                 self.tell(.polled(poll, asked: asked))
