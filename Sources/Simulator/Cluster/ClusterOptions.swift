@@ -93,6 +93,8 @@ extension ClusterSimulation {
         /// The length of a stall, and of a write that does not stall, at most.
         public var stallMax: TimeSpan = .milliseconds(1500)
         public var writeMax: TimeSpan = .milliseconds(5)
+        /// By how much two nodes' wall clocks may differ where no fault has set one wrong.
+        public var clocksApart: TimeSpan = .milliseconds(400)
         /// How long every write takes beyond that, from when the load begins until everything heals.
         public var writeMin = TimeSpan.zero
         /// How long a frame or a datagram is under way beyond the least, at most.

@@ -186,7 +186,7 @@ extension ClusterSimulation {
         rules.ordersUnanswered = false
         // A message ends by the wall clocks, as far as nodes believe them.
         let believed = min(worstClock, 2 * TrustedClock.leapMax)
-        rules.underWay = .seconds(25) + believed
+        rules.underWay = .seconds(25) + OutboxFrame.wayUncounted + believed + options.clocksApart
         rules.waitingMax = Int(options.partition.delivery.waitingMax)
         rules.waitingBytesMax = options.partition.waitingBytesMax
         rules.isSilent = { [unowned self] in pushKind($0).isSilent }

@@ -79,6 +79,8 @@ public final class ClusterSimulation {
     /// were asked, less those to which an owner replied "moved".
     var copies: [UInt64: [RequestID: Int]] = [:]
     var messages: [RequestID: UInt64] = [:]
+    /// When an owner last began each send: no later than that it was accepted.
+    var begun: [UInt64: MonotonicTime] = [:]
     /// Why the newest try of an undertaking was not taken.
     var hindrances: [Undertaking: Hindrance] = [:]
     /// Operations under way, by number.

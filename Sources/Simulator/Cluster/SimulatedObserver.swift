@@ -68,6 +68,7 @@ final class SimulatedObserver: LoopObserver {
     override func admits(_ admitted: Admission.Admitted) { world.check(admitted, by: loop.process) }
 
     override func carriesOut(_ id: RequestID) {
+        if let message = world.messages[id] { world.begun[message] = world.now }
         let late = world.now.since(world.deadlines[id] ?? .max)
         if late > .zero, late > world.stoodStill(loop.process, id) {
             world.violate(

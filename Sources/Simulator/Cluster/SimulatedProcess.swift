@@ -53,7 +53,8 @@ final class SimulatedProcess {
         processID = session.processID
         map = world.map
         clockOffset = .seconds(100_000) + world.roll(.seconds(100_000))
-        wallError = Int64(world.roll(400)) - 200
+        let apart = world.options.clocksApart.milliseconds
+        wallError = Int64(world.roll(apart)) - Int64(apart / 2)
         let slot = world.slots[index]
         let mono = world.now + clockOffset
         let info = Ownership.NodeInfo(

@@ -113,7 +113,7 @@ extension ClusterSimulation {
         }
         guard let most = options.partition.unreachableMax, let gone = last else { return nil }
         // Two owners may date the beginning and the end, each by a clock of its own.
-        let error = worstClock * 2 + .seconds(1)
+        let error = worstClock * 2 + max(.seconds(1), options.clocksApart)
         let since = max(gone, known.heard)
         return now.since(since) + error >= most ? gone : nil
     }

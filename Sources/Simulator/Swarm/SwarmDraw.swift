@@ -39,6 +39,10 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         drawBacklogs()
         drawWorld()
         drawPushes()
+        // The clocks of nodes that are ready differ by 400 ms here, and those of nodes that are not by more.
+        add("clocks-apart-ms", 400, value: roll(4) == 0 ? magnitude(400, 60_000) : 400) {
+            $0.clocksApart = .milliseconds($1)
+        }
     }
 
     /// A draw of the seed with the traits that a line names (in the form of `description`), and all others
