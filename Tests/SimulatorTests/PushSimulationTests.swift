@@ -207,6 +207,7 @@ struct PushSimulationTests {
     func neverElsewhere() {
         expect("G2", "neverElsewhere") {
             $0.partition.planted = .neverElsewhere
+            $0.planted = .believeEachWord
             $0.mistoldPerMille = 500
         }
     }

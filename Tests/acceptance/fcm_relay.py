@@ -1,6 +1,7 @@
 """The relay from the registration to the other Firebase project: see fcm_relay.sh."""
 import json
 import os
+import time
 
 from system.checks import check, wait
 from system.device import Device
@@ -111,6 +112,10 @@ def rows(shop, service, tokens):
             ([(400, "INVALID_ARGUMENT", "message.data", None)], False, False),
             ([(503, "UNAVAILABLE", None, 1)], False, True),
             ([(500, "INTERNAL", None, None)], False, True)]):
+        # The word about a token is believed where FCM has taken a message since the last such word.
+        well, token = tokens[9]
+        assert shop.send(token=token, data={"well": str(number)})[0] == 200
+        wait(lambda number=number, well=well: taken(service, well, "well", str(number)), "a message before")
         device, token = tokens[number]
         status, code = script[0][:2]
         service.scripts[device] = list(script)
@@ -126,6 +131,31 @@ def rows(shop, service, tokens):
             wait(lambda device=device: taken(service, device, "after", "all"), "the next message")
         check(len(taken(service, device, "row", str(number))) == comes, f"{status} {code} means what it says")
     check(shop.alarms("wrong_target", "fcm") == 2, "tokens of another project raise an alarm")
+
+
+def wrong_account(shop, service, tokens, file, authority):
+    """For a while the account is of another Firebase project: FCM says of each phone that it is not of this
+    project, and no phone ends."""
+    def set_account():
+        shop.set_push("fcm", "--service-account", file, "--endpoint", service.url, "--ca", authority)
+
+    phones = tokens[12:]
+    shop.subscribe([token for _, token in phones], "phones")
+    shop.send(token=phones[0][1], data={"well": "before"})
+    wait(lambda: taken(service, phones[0][0], "well", "before"), "a message before")
+    set_account()
+    service.everything = (403, "SENDER_ID_MISMATCH", None, None)
+    shop.publish("phones", data={"of": "the mistake"})
+    wait(lambda: any(service.refused[device] for device, _ in phones), "the answers of the wrong project")
+    time.sleep(3)
+    service.everything = None
+    set_account()
+    shop.publish("phones", data={"of": "the right one"})
+    for text in ("the mistake", "the right one"):
+        wait(lambda text=text: all(taken(service, device, "of", text) for device, _ in phones),
+             f"each phone to get the message of {text}", 200)
+    answers = {shop.send(token=token, data={"a": "b"})[0] for _, token in phones}
+    check(answers == {200}, f"no phone has ended: {answers}")
 
 
 def quota(shop, service, tokens):
@@ -237,6 +267,7 @@ def against_fake(shop, service, account, folder, certificates):
     quota(shop, service, tokens)
     renewed_once(shop, service, tokens)
     refused_account(shop, service, tokens, file, authority)
+    wrong_account(shop, service, tokens, file, authority)
     killed(shop, service, tokens)
     off(shop, service, tokens)
     two_addresses(shop, service, certificates)

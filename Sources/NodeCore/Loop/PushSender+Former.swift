@@ -10,6 +10,7 @@ extension PushSender {
         for origin in origins.keys where projects.contains(origin.project) {
             origins[origin]?.failures = 0
             origins[origin]?.provenAt = nil
+            origins[origin]?.goneInRow = 0
             origins[origin]?.pausedUntil = nil
             origins[origin]?.refusesKey = false
             origins[origin]?.pause = .zero

@@ -16,6 +16,12 @@ public struct PushBounds: Hashable, Sendable {
     /// For so long after an answer that shows the service well, refusals that may concern one device alone do
     /// not count against the service.
     public var provenFor: TimeSpan = .seconds(60)
+    /// For so long after the service took a message under these settings, its word that it does not know an
+    /// address is believed.
+    public var believedFor: TimeSpan = .seconds(3600)
+    /// How many such words in a row are believed. A front that answers everybody alike says nothing of a
+    /// device.
+    public var goneInRowMax = 1
     /// How long a message may wait here. Then its partition looks again whether the message is still
     /// to be sent.
     public var waitMax: TimeSpan = .seconds(5)
@@ -89,8 +95,9 @@ struct PushSender {
         var waiting: [Waiting] = []
         /// Failures in a row.
         var failures = 0
-        /// When the service last took a message.
+        /// When the service last took a message, and how many addresses it did not know since.
         var provenAt: MonotonicTime?
+        var goneInRow = 0
         var pausedUntil: MonotonicTime?
         /// Whether the pause began because the service refuses the project's key.
         var refusesKey = false
@@ -152,16 +159,21 @@ struct PushSender {
     ) {
         guard let known = underWay.removeValue(forKey: number) else { return }
         forgetAnswered()
-        effects.append(.noted(known.origin, outcome, isFormer: isOfFormer(known)))
         var state = origins[known.origin] ?? State()
         state.underWay -= 1
         let refused = state.keyRefusedUntil
-        if !isOfFormer(known) { judge(outcome, of: known.origin.kind, &state, now: now) }
+        let doubt = isOfFormer(known) ? nil : doubt(outcome, &state, now: now)
+        effects.append(.noted(known.origin, doubt ?? outcome, isFormer: isOfFormer(known)))
+        if !isOfFormer(known) { judge(doubt ?? outcome, of: known.origin.kind, &state, now: now) }
         if state.keyRefusedUntil != refused {
             effects.append(.keyRefused(known.origin, until: state.keyRefusedUntil))
         }
         if isOfFormer(known), outcome.isOfKey {
             tellFormer(outcome, of: known, &effects)
+        } else if doubt != nil {
+            let result = PushReport.Result.doubted(retryAfter: jittered(bounds.credentialsPause))
+            effects.append(
+                .report(known.partition, PushReport(number: known.job.number, result, outcome: outcome)))
         } else {
             tell(outcome, of: known, &effects)
         }
@@ -213,6 +225,30 @@ struct PushSender {
             return left.origin < right.origin
         }
         for (origin, state, _) in closed.prefix(PushSender.originsMax / 2) { origins[origin] = state }
+    }
+
+    /// What the answer is taken for, where the service says that it does not know an address and that is not
+    /// believed: under settings with which the service has taken nothing lately a refused key, else a failure
+    /// (rule: one-word-ends-nothing). `nil` for all other answers.
+    private func doubt(
+        _ outcome: PushOutcome, _ state: inout State, now: MonotonicTime
+    ) -> PushOutcome? {
+        switch outcome {
+        case .accepted: state.goneInRow = 0
+        case .gone, .goneHere:
+            #if DEBUG
+                if planted.contains(.believeEachWord) { return nil }
+            #endif
+            guard let proven = state.provenAt, now.since(proven) < bounds.believedFor else {
+                return .credentials(
+                    "the service does not know an address, and has taken nothing lately: the setting may be"
+                        + " wrong")
+            }
+            state.goneInRow += 1
+            return state.goneInRow > bounds.goneInRowMax ? .transient(retryAfterSeconds: nil) : nil
+        default: break
+        }
+        return nil
     }
 
     /// What the outcome says of the origin as a whole. A refused key may be one subscription's, and a service

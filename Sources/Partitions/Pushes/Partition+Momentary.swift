@@ -115,6 +115,8 @@ extension Partition {
         case .gone:
             noteGone(sending, after: report.outcome, turn.now)
             pushes.release(sending.origin)
+        case .doubted:
+            if triesElsewhere(sending, report.outcome) { pushes.wantAgain(sending.index) }
         case .later, .closed: break
         }
         startPushes(&turn)

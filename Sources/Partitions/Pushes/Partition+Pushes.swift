@@ -251,6 +251,14 @@ extension Partition {
         case .gone:
             noteGone(sending, after: report.outcome, turn.now)
             pushes.release(sending.origin)
+        case .doubted(let delay):
+            if triesElsewhere(sending, report.outcome) {
+                pushes.wantAgain(index)
+            } else {
+                pushes.noteFailure(index, at: sending.position)
+                pushes.wait(index, until: turn.now.monotonic.advanced(by: delay))
+            }
+            pushes.release(sending.origin)
         case .later(let delay, let isFailure):
             if isFailure { pushes.noteFailure(index, at: sending.position) }
             pushes.wait(index, until: turn.now.monotonic.advanced(by: delay))

@@ -67,6 +67,9 @@ public struct PushReport: Sendable {
         case done
         /// The address is of no use any more.
         case gone
+        /// The service says that it does not know the address, and the sender does not believe it: to be tried
+        /// again after this time.
+        case doubted(retryAfter: TimeSpan)
         /// To be tried again after this time. `isFailure`: the message was tried in vain.
         case later(after: TimeSpan, isFailure: Bool)
         /// Not tried: the service is left alone, or has enough messages, for this long.
@@ -87,7 +90,7 @@ public struct PushReport: Sendable {
         switch result {
         case .closed(let time): time
         case .later(let time, let isFailure): outcome == nil && !isFailure ? time : nil
-        case .done, .gone: nil
+        case .done, .gone, .doubted: nil
         }
     }
 }

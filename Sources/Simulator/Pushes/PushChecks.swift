@@ -134,7 +134,7 @@ final class PushChecks {
             knownGone.insert(told)
             // What waits for the device is pushed from the beginning where it tells another address.
             if job.transport.keepsMessages { known = known.filter { $0.device != address.device } }
-        case .later, .closed: break
+        case .later, .closed, .doubted: break
         }
         if let asked = report.outcome?.asksFor(atMost: world.options.pushes.askedMax) {
             askedFor[Asked(told: told, message: message)] = process.monotonic + asked
