@@ -213,6 +213,7 @@ let fuzzers: [Target] =
 let tests: [Target] = [
     .tests(of: "Model"),
     .tests(of: "Bytes", with: ["Model"]),
+    .tests(of: "CommandOutput"),
     .tests(of: "RegistrationIDs", with: ["Model"]),
     .tests(of: "PushMessages", with: ["Model", "COpenSSL"]),
     .tests(of: "Journal", with: ["Model", "Bytes", "MemoryEngine"]),

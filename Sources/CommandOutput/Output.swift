@@ -28,7 +28,10 @@ package enum Output {
         try line(String(decoding: data, as: UTF8.self))
     }
 
-    package static func line(_ text: String) throws { try bytes(Array("\(text)\n".utf8)) }
+    /// What is not printable in the text is escaped.
+    package static func line(_ text: String) throws {
+        try bytes(Array("\(Printable.escaped(text))\n".utf8))
+    }
 
     package static func bytes(_ bytes: [UInt8]) throws {
         let code = Descriptor.write(bytes, to: STDOUT_FILENO)
@@ -44,10 +47,14 @@ package enum Output {
     }
 
     /// Writes to standard error. A note that nobody can read changes nothing.
-    package static func note(_ text: String) { _ = Descriptor.write(Array(text.utf8), to: STDERR_FILENO) }
+    package static func note(_ text: String) {
+        _ = Descriptor.write(Array(Printable.escaped(text).utf8), to: STDERR_FILENO)
+    }
 
     /// Columns as wide as their widest cell; nothing for no rows but the header.
     package static func table(_ header: [String], _ rows: [[String]]) throws {
+        // A line feed in a cell would begin a row of a stranger's making.
+        let rows = rows.map { $0.map { Printable.escaped($0).replacing("\n", with: "\\n") } }
         var widths = header.map(\.count)
         for row in rows {
             for (column, cell) in row.enumerated() where column < widths.count {

@@ -12,7 +12,7 @@ import Testing
         if case .doubted = result { true } else { false }
     }
 
-    /// The operator gives the account of another Firebase project: the service says "not yours" of each phone.
+    /// The operator gives the account of another Firebase project: the service disowns each phone.
     @Test("ends nobody under settings with which nothing was taken", arguments: [false, true])
     func wrongSetting(isPlanted: Bool) {
         let world = World { $0.atOnce = 64 }

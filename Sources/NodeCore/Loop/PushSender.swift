@@ -19,8 +19,7 @@ public struct PushBounds: Hashable, Sendable {
     /// For so long after the service took a message under these settings, its word that it does not know an
     /// address is believed.
     public var believedFor: TimeSpan = .seconds(3600)
-    /// How many such words in a row are believed. A front that answers everybody alike says nothing of a
-    /// device.
+    /// How many such words in a row are believed: a front may answer everybody alike.
     public var goneInRowMax = 1
     /// How long a message may wait here. Then its partition looks again whether the message is still
     /// to be sent.
@@ -225,30 +224,6 @@ struct PushSender {
             return left.origin < right.origin
         }
         for (origin, state, _) in closed.prefix(PushSender.originsMax / 2) { origins[origin] = state }
-    }
-
-    /// What the answer is taken for, where the service says that it does not know an address and that is not
-    /// believed: under settings with which the service has taken nothing lately a refused key, else a failure
-    /// (rule: one-word-ends-nothing). `nil` for all other answers.
-    private func doubt(
-        _ outcome: PushOutcome, _ state: inout State, now: MonotonicTime
-    ) -> PushOutcome? {
-        switch outcome {
-        case .accepted: state.goneInRow = 0
-        case .gone, .goneHere:
-            #if DEBUG
-                if planted.contains(.believeEachWord) { return nil }
-            #endif
-            guard let proven = state.provenAt, now.since(proven) < bounds.believedFor else {
-                return .credentials(
-                    "the service does not know an address, and has taken nothing lately: the setting may be"
-                        + " wrong")
-            }
-            state.goneInRow += 1
-            return state.goneInRow > bounds.goneInRowMax ? .transient(retryAfterSeconds: nil) : nil
-        default: break
-        }
-        return nil
     }
 
     /// What the outcome says of the origin as a whole. A refused key may be one subscription's, and a service

@@ -67,8 +67,8 @@ public struct PushReport: Sendable {
         case done
         /// The address is of no use any more.
         case gone
-        /// The service says that it does not know the address, and the sender does not believe it: to be tried
-        /// again after this time.
+        /// The service does not know the address, and the sender does not believe it: to be tried again
+        /// after this time.
         case doubted(retryAfter: TimeSpan)
         /// To be tried again after this time. `isFailure`: the message was tried in vain.
         case later(after: TimeSpan, isFailure: Bool)
