@@ -1,7 +1,7 @@
 /// A way in which a push service reaches a device: the service, and the device's address there.
 ///
 /// Partitions store the address as it is. The API checks and packs it before, and the sender for the service
-/// unpacks it. An empty address stands for an address that is gone.
+/// unpacks it.
 public struct Transport: Hashable, Sendable {
     public enum Kind: UInt8, CaseIterable, Comparable, Sendable {
         /// Web Push (RFC 8030): endpoint and keys of a browser's subscription.
@@ -50,6 +50,29 @@ extension Transport {
     }
 }
 
+/// What push services' words about a device have left beside its address (rule: gone-by-generation). The
+/// address stays as it is, so that the mark can be taken back.
+public struct AddressMark: Hashable, Sendable {
+    public enum State: UInt8, CaseIterable, Sendable {
+        /// A service has said that the address is gone, and nothing has confirmed this word.
+        case doubted = 1
+        /// The word is confirmed: nothing is pushed to the address, and senders hear of it.
+        case gone = 2
+        /// The same, and the device has shown itself since: the address counts as none.
+        case unused = 3
+    }
+    public var state: State
+    /// When the word came, of a doubted address the first one.
+    public var since: WallTime
+    /// The fingerprint of the project's settings for the service under which the word came.
+    public var setting: UInt64
+    public init(_ state: State, since: WallTime, setting: UInt64) {
+        self.state = state
+        self.since = since
+        self.setting = setting
+    }
+}
+
 /// A transport as a device's partition has it.
 public struct StoredTransport: Hashable, Sendable {
     public var transport: Transport
@@ -61,15 +84,19 @@ public struct StoredTransport: Hashable, Sendable {
     public var generation: UInt64
     /// Where the device acknowledges itself: the service has taken, or was not to get, what waits up to here.
     public var pushedUpTo: Position
-    /// A push service has said that the address is of no use any more. The entry stays without its address,
-    /// so that senders hear of it, until the device shows itself.
-    public var isGone: Bool { transport.address.isEmpty }
+    public var mark: AddressMark?
+    /// Nothing is pushed to the address.
+    public var isGone: Bool { mark.map { $0.state != .doubted } ?? false }
+    /// The address counts as none.
+    public var isUnused: Bool { mark?.state == .unused }
     public init(
-        transport: Transport, registered: WallTime, generation: UInt64, pushedUpTo: Position = .zero
+        transport: Transport, registered: WallTime, generation: UInt64, pushedUpTo: Position = .zero,
+        mark: AddressMark? = nil
     ) {
         self.transport = transport
         self.registered = registered
         self.generation = generation
         self.pushedUpTo = pushedUpTo
+        self.mark = mark
     }
 }

@@ -45,7 +45,9 @@ final class Administrator: Sendable {
     }
 
     /// The push services that each of these projects has now.
-    private func pushServices(of projects: Set<ProjectNumber>) -> [ProjectNumber: PushServices] {
+    private func pushServices(
+        of projects: Set<ProjectNumber>, in contents: Catalog.Contents
+    ) -> [ProjectNumber: PushServices] {
         Dictionary(
             uniqueKeysWithValues: projects.map { project in
                 var services = PushServices()
@@ -53,6 +55,13 @@ final class Administrator: Sendable {
                 services.apps = apns.apps(of: project)
                 services.triesOtherEnvironment = apns.triesOtherEnvironment(project)
                 services.fcm = relays.sender(project) != nil
+                services.settings[.web] = contents.webPush[project].map {
+                    PushServices.fingerprint($0.encoded)
+                }
+                services.settings[.apns] = contents.apns[project].map { PushServices.fingerprint($0.encoded) }
+                services.settings[.fcm] = contents.relays[project].map {
+                    PushServices.fingerprint($0.encoded)
+                }
                 return (project, services)
             })
     }
@@ -61,7 +70,8 @@ final class Administrator: Sendable {
     var pushServices: [ProjectNumber: PushServices] {
         let contents = current
         return pushServices(
-            of: Set(contents.webPush.keys).union(contents.apns.keys).union(contents.relays.keys))
+            of: Set(contents.webPush.keys).union(contents.apns.keys).union(contents.relays.keys),
+            in: contents)
     }
 
     func attach(_ mailboxes: [Mailbox], _ certificates: CertificateKeeper?) {
@@ -134,7 +144,7 @@ final class Administrator: Sendable {
             let changed = webPush.update(next.webPush).union(apns.update(next.apns))
                 .union(relays.update(next.relays))
             pushRevisions.raise(changed)
-            let services = pushServices(of: changed)
+            let services = pushServices(of: changed, in: next)
             // Posted inside the lock, so that every loop hears the newest catalog last.
             for box in boxes {
                 box.run { $0.apply(next) }

@@ -16,6 +16,13 @@ extension NodeCounters {
         case .cameLate(let count): cameLate.add(count, now: Clock.monotonic(), log)
         case .pushesEnded(let counts):
             for (kind, count) in counts { pushes.note(.expired, of: kind, count) }
+        case .goneHeld(let project, let kind):
+            pushes.note(.doubted, of: kind)
+            log.warning(
+                "too many of a project's devices would be gone in a day: their messages are held",
+                metadata: metadata.merging([
+                    "project": "\(project.rawValue)", "service": "\(kind.word)",
+                ]) { $1 })
         case .clockLeapt(let milliseconds):
             clockLeaps.add(1, ordering: .relaxed)
             log.error(

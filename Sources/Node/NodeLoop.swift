@@ -203,6 +203,7 @@ final class NodeLoop: @unchecked Sendable {
         let counters = shared.counters
         switch note {
         case .pushed(let kind, let outcome): counters.pushes.note(outcome, of: kind)
+        case .doubtedDevices(let origin): shared.pushes.notices.doubted(origin)
         case .requestLate: counters.requestsLate.add(1, ordering: .relaxed)
         case .refusedBehind: counters.refusedBehind.add(1, ordering: .relaxed)
         case .leftOut: counters.leftOut.add(1, ordering: .relaxed)

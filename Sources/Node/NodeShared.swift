@@ -96,7 +96,7 @@ final class NodeShared: Sendable {
     }
     func note(_ notice: PartitionNotice, of partition: PartitionID) {
         switch notice {
-        case .bodiesGone, .cameLate, .pushesEnded, .clockLeapt, .clockAgrees: break
+        case .bodiesGone, .cameLate, .pushesEnded, .goneHeld, .clockLeapt, .clockAgrees: break
         case .journalRefuses(let reason):
             refusals.begin(partition, reason, now: Clock.monotonic(), log: log)
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)

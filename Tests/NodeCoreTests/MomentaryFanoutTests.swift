@@ -67,7 +67,7 @@ struct MomentaryFanoutTests {
                 switch effect {
                 case .send(let request): sent.append(request.number)
                 case .report(let partition, let report): hear(report, Int(partition.rawValue))
-                case .noted, .keyRefused: break
+                case .noted, .keyRefused, .doubted: break
                 }
             }
         }

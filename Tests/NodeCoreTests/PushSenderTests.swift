@@ -16,6 +16,8 @@ struct PushSenderTests {
         var reports: [UInt64: PushReport.Result] = [:]
         /// What the sender said of refused keys.
         var refusals: [(origin: PushOrigin, until: MonotonicTime?)] = []
+        /// How often the sender has left an origin alone for its words about devices.
+        var alarms = 0
         private var lastJob: UInt64 = 0
 
         init(_ change: (inout PushBounds) -> Void = { _ in }) {
@@ -26,14 +28,16 @@ struct PushSenderTests {
 
         @discardableResult
         func submit(
-            to origin: String = "one", kind: Transport.Kind = .web, project: UInt32 = 1, tries: Int = 0
+            to origin: String = "one", kind: Transport.Kind = .web, project: UInt32 = 1, tries: Int = 0,
+            after witness: PushWitness? = nil
         ) -> UInt64 {
             lastJob += 1
             let transport = Transport(kind: kind, address: Array(origin.utf8))
-            let job = PushJob(
+            var job = PushJob(
                 number: lastJob, project: ProjectNumber(project), device: DeviceIndex(1),
                 transport: transport, registered: WallTime(milliseconds: 0), generation: 1, event: [],
                 expires: WallTime(milliseconds: 1), tries: tries)
+            job.witness = witness
             var effects: [PushSender.Effect] = []
             sender.submit(job, of: PartitionID(1), now: now, into: &effects)
             carryOut(effects)
@@ -65,6 +69,7 @@ struct PushSenderTests {
                 case .report(_, let report): reports[report.number] = report.result
                 case .noted: break
                 case .keyRefused(let origin, let until): refusals.append((origin, until))
+                case .doubted: alarms += 1
                 }
             }
             if let broken = sender.brokenInvariant { Issue.record("\(broken)") }
@@ -73,7 +78,7 @@ struct PushSenderTests {
         /// After how long the job is to come again.
         func delay(_ job: UInt64) -> TimeSpan? {
             switch reports[job] {
-            case .later(let delay, _), .closed(let delay): return delay
+            case .later(let delay, _), .closed(let delay), .doubted(let delay, _): return delay
             default: return nil
             }
         }
@@ -106,7 +111,7 @@ struct PushSenderTests {
         world.answer(.throttled(retryAfterSeconds: nil))
         world.answer(.accepted)
         #expect(world.reports[jobs[0]] == .done && world.reports[jobs[1]] == .done)
-        #expect(world.reports[jobs[2]] == .gone)
+        #expect((TimeSpan.seconds(10)...(.seconds(13))).contains(world.delay(jobs[2]) ?? .zero))
         #expect((TimeSpan.seconds(7)...(.seconds(9))).contains(world.delay(jobs[3]) ?? .zero))
         #expect((TimeSpan.seconds(60)...(.seconds(75))).contains(world.delay(jobs[4]) ?? .zero))
     }

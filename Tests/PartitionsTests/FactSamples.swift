@@ -88,6 +88,10 @@ enum FactSamples {
                 at: WallTime(milliseconds: 1_800_000_000_000)),
             .endTransport(index: 300, .apns, generation: 1 << 40),
             .pushed([ReadUpTo(position: Position(77), devices: DeviceSet(300))]),
+            .markTransport(
+                index: 300, .fcm, generation: 9,
+                AddressMark(.gone, since: WallTime(milliseconds: 1_800_000_000_000), setting: 1 << 60)),
+            .markTransport(index: 300, .fcm, generation: 9, nil),
         ]
     }
 

@@ -39,7 +39,7 @@ struct FormerFormatsTests {
             do { try body() } catch { return "\(error)" }
             return ""
         }
-        for tag in [0, 33, 255] as [UInt8] {
+        for tag in [0, 34, 255] as [UInt8] {
             let said = sentence { try Partition.check([tag, 1, 2, 3]) }
             #expect(said.contains("a fact of unknown kind \(tag), as only a newer tidecast writes it"))
         }

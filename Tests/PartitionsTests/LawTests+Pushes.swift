@@ -69,6 +69,9 @@ extension LawTests {
         try isSeen("tokens that are tried elsewhere are out of order") { partition, _ in
             partition.pushes.elsewhere.order.append(1)
         }
+        try isSeen("devices of which a service doubts are out of order, or too many") { partition, _ in
+            partition.pushes.doubts.order.append(1)
+        }
         try isSeen("kept attempts of pushes are out of order") { partition, _ in
             let attempt = PushHistory.Attempt(
                 message: nil, time: WallTime(milliseconds: 0), outcome: .gone, tries: 0)

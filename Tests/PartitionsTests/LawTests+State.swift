@@ -219,6 +219,10 @@ extension LawTests {
             partition.state.transports[1] = [stored(.web)]
             _ = partition.state.transports.devices[1].add(1)
         }
+        try isSeen("the devices with marks are wrong") { partition, _ in
+            partition.state.transports[1] = [stored(.web)]
+            _ = partition.state.transports.markedDevices[0].add(1)
+        }
         try isSeen("the devices that are looked at one by one are wrong") { partition, _ in
             partition.state.transports[1] = [stored(.web)]
             _ = partition.state.transports.oddDevices[0].add(1)

@@ -177,8 +177,10 @@ final class PartitionHarness {
 
     func dropFirstJob() { jobs.removeFirst() }
 
-    func answer(_ job: PushJob, of partition: PartitionID, _ result: PushReport.Result) {
-        send(.pushed(PushReport(number: job.number, result)), to: partition)
+    func answer(
+        _ job: PushJob, of partition: PartitionID, _ result: PushReport.Result, outcome: PushOutcome? = nil
+    ) {
+        send(.pushed(PushReport(number: job.number, result, outcome: outcome)), to: partition)
     }
 
     func makeSlice(of number: Int) { send(.woke(now.monotonic), to: PartitionID(UInt16(number))) }

@@ -298,7 +298,8 @@ struct PushTests {
             case .accepted = harness.request(
                 .sendToDevice(nil, device, harness.envelope("b")), of: device.partition)
         else { Issue.record("the send was refused"); return }
-        #expect(harness.partitions[1].state.transports[device.index.rawValue] == nil)
+        let stored = harness.partitions[1].state.transports[device.index.rawValue]
+        #expect(stored?.map(\.mark?.state) == [.unused])
     }
 
     @Test("the word that an address is gone does not end an address that the device told later")

@@ -115,7 +115,8 @@ struct UnreachableTests {
         _ = harness.request(.endTransport(device, by: .device(credential), .fcm), of: device.partition)
         pass(48, harness)
         #expect(harness.partitions[1].deviceCount == 1 && members(harness) == 1)
-        #expect(harness.partitions[1].state.transports.isEmpty)
+        let stored = harness.partitions[1].state.transports[device.index.rawValue]
+        #expect(stored?.map(\.mark?.state) == [.unused])
     }
 
     @Test("ends at the same time under a new owner, from the journal or from a snapshot")
@@ -154,7 +155,7 @@ struct UnreachableTests {
 
     @Test("wakes its partition by itself, ends with few others in a day, and never where nothing ends it")
     func pace() throws {
-        let harness = harness { $0.sweptShare = 2 }
+        let harness = harness { ($0.sweptShare, $0.goneFew) = (2, 5) }
         for _ in 0..<5 { _ = try goneDevice(harness) }
         let never = PartitionHarness { $0.unreachableMax = nil }
         _ = try goneDevice(never)

@@ -203,11 +203,32 @@ struct PushSimulationTests {
         expect("invariant", "keepRefusedKeys") { $0.partition.planted = .keepRefusedKeys }
     }
 
+    @Test("keeps every promise where services say once that all devices are gone", arguments: UInt64(1)...12)
+    func denied(seed: UInt64) {
+        let simulation = ClusterSimulation(PushSimulationTests.denials(seed))
+        let violations = simulation.run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(simulation.counts["devices denied", default: 0] > 0)
+    }
+
+    static func denials(_ seed: UInt64) -> ClusterSimulation.Options {
+        var options = options(seed)
+        (options.deniesDevices, options.pushMoodsPerMille) = (true, 0)
+        return options
+    }
+
+    @Test("sees that the sender believes a service which says that all devices are gone")
+    func believedWords() {
+        expect("G1", "believeWords") {
+            ($0.deniesDevices, $0.planted) = (true, .believeWords)
+            $0.partition.unreachableMax = .seconds(1)
+        }
+    }
+
     @Test("sees that a token is not tried in Apple's other environment")
     func neverElsewhere() {
-        expect("G2", "neverElsewhere") {
+        expect("G7", "neverElsewhere") {
             $0.partition.planted = .neverElsewhere
-            $0.planted = .believeEachWord
             $0.mistoldPerMille = 500
         }
     }

@@ -75,11 +75,32 @@ def failing(shop, service, browsers, tokens):
     check(len(topics) == 1, "each try of the message has the same Topic")
 
 
+def denied(shop, service, browsers, tokens):
+    """A machine before the service answers 404 to everybody for some seconds."""
+    names = [shop.publish("news", data={"before": "it"})]
+    wait(lambda: have(browsers, names[0]), "a message before the machine is wrong")
+    until, service.status = time.monotonic() + 3, 404
+    while time.monotonic() < until:
+        names.append(shop.publish("news", data={"during": "it"}))
+        time.sleep(0.3)
+    service.status = 201
+    check(sum(len(browser.refused) > 0 for browser in browsers) >= len(browsers) / 4,
+          "the service has said of many devices that they are gone")
+    check(all(shop.send(token=token, data={"k": "v"})[0] == 200 for token in tokens), "no send is refused")
+    names.append(shop.publish("news", data={"after": "it"}))
+    for name in names:
+        wait(lambda name=name: have(browsers, name), "each message at all browsers")
+    check(True, f"a service that denies {len(browsers)} devices for 3 s ends none of them, and loses nothing")
+    for browser in browsers:
+        browser.refused.clear()
+
+
 def gone(shop, service, installation, browser, token):
     browser.status = 410
     status, _ = shop.send(token=token, data={"to": "nobody"})
     check(status == 200, "a send to a device whose address is gone unnoticed is accepted")
-    wait(lambda: shop.send(token=token, data={"to": "nobody"})[0] == 404, "the address to end")
+    check(shop.send(token=token, data={"to": "nobody"})[0] == 200, "one word of its service ends nobody")
+    shop.ends([token], "news", "the address to end")
     status, error = shop.send(token=token, data={"to": "nobody"})
     check(error["details"][0]["errorCode"] == "UNREGISTERED", "the next send is answered UNREGISTERED")
     again = service.browser("again")
@@ -100,16 +121,9 @@ def unreachable(shop, service):
     shop.subscribe(tokens, "far")
     shop.subscribe(tokens, "away")
     check(shop.members("far") == 2, "two devices have the topic")
-    well = service.browser("well")
-    healthy = shop.tell(shop.install(), well)
-    for token, browser in zip(tokens, (first, second), strict=True):
-        # A word that an address is gone is believed where the service has taken a message since the last one.
-        status, name = shop.send(token=healthy, data={"to": "somebody"})
-        check(status == 200, "a send to a browser that is there is accepted")
-        wait(lambda name=name: name in well.ids(), "the service to take a message")
-        browser.status = 410
-        shop.send(token=token, data={"to": "nobody"})
-        wait(lambda token=token: shop.send(token=token, data={"k": "v"})[0] == 404, "the address to end")
+    first.status = second.status = 410
+    shop.publish("far", data={"to": "nobody"})
+    shop.ends(tokens, "news", "both addresses to end")
     again = service.browser("moved")
     check(shop.tell(stays, again) == tokens[1], "one of the devices tells another address")
     status, _ = shop.call("GET", f"/iid/info/{tokens[0]}", None, shop.backend)
@@ -187,7 +201,7 @@ def main():
         service = PushService(os.path.join(certificates, "server.pem"),
                               os.path.join(certificates, "server.key"), free_port())
         # Long enough for a device to come back while its address is gone.
-        server = made.server("--unreachable-seconds", "15")
+        server = made.server("--unreachable-seconds", "25")
         shop = Shop(server, service, os.path.join(certificates, "ca.pem"))
         installations = [shop.install() for _ in range(DEVICES)]
         browsers = [service.browser(f"browser-{number}") for number in range(DEVICES)]
@@ -195,6 +209,7 @@ def main():
         shop.subscribe(tokens, "news")
         fan_out(shop, browsers)
         collapses(shop, browsers)
+        denied(shop, service, browsers, tokens)
         failing(shop, service, browsers, tokens)
         browsers[0] = gone(shop, service, installations[0], browsers[0], tokens[0])
         ends(shop, service, browsers)

@@ -1,8 +1,9 @@
 """A project whose devices push services reach: its backend, and its apps, which speak as Firebase's SDKs
 do."""
 import json
+import time
 
-from system.checks import check
+from system.checks import check, wait
 
 
 class Project:
@@ -74,6 +75,16 @@ class Project:
         status, name = self.send(topic=topic, **more)
         assert status == 200, name
         return name
+
+    def ends(self, tokens, topic, what):
+        """Waits until sends to each of these devices are UNREGISTERED. A push service's word that a device
+        is gone counts only beside messages that it takes, so the topic's devices get some."""
+        def are_gone():
+            time.sleep(1)
+            self.publish(topic, data={"beside": "it"})
+            return all(self.send(token=token, data={"to": "nobody"})[0] == 404 for token in tokens)
+
+        wait(are_gone, what)
 
     def pushed(self, outcome, service="web"):
         """How often the service answered so since the server began."""

@@ -1,6 +1,7 @@
 import Logging
 import Model
 import Ownership
+import Partitions
 import PushMessages
 import Synchronization
 
@@ -61,8 +62,19 @@ final class PushNotices: Sendable {
             case .clock: "a push service finds a new token too old or too new: look at the clock"
             case .ownMistake: "a push service names a mistake of this server"
             case .credentials: "a push service refuses the project's key, and the message with it"
+            case .doubted: "a push service says of many devices that they are gone"
             }
         warn(line, of: ticket.kind, at: ticket.host, because: reason)
+    }
+
+    /// A service says of many devices in a row that they are gone. The words are not believed: messages are
+    /// held, and the service is left alone.
+    func doubted(_ origin: PushOrigin) {
+        counters.note(.doubted, of: origin.kind)
+        let name = String(decoding: origin.name, as: UTF8.self)
+        warn(
+            "a push service says of many devices that they are gone, and messages are held: look at the settings",
+            of: origin.kind, at: name, because: "project \(origin.project.rawValue)")
     }
 
     /// A project's devices have addresses at a service for which the project has no settings. Their messages

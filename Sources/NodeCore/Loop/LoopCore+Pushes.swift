@@ -59,6 +59,7 @@ extension LoopCore {
             case .noted(let origin, let outcome, let isFormer):
                 observer?.hears(outcome, from: origin, isFormer: isFormer)
                 effects.append(.noted(.pushed(origin.kind, outcome)))
+            case .doubted(let origin): effects.append(.noted(.doubtedDevices(origin)))
             // Another loop judges by what its own messages come to.
             case .keyRefused(let origin, let until):
                 if hidesRefusedKeys { continue }

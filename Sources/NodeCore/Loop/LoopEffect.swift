@@ -80,6 +80,8 @@ public enum LoopNote: Sendable {
     case clockUnconfirmed(ahead: Int64?)
     /// A push service has answered.
     case pushed(Transport.Kind, PushOutcome)
+    /// A push service says of many devices in a row that they are gone, and is left alone.
+    case doubtedDevices(PushOrigin)
     /// A partition's notice to operators.
     case partition(PartitionID, PartitionNotice)
 }

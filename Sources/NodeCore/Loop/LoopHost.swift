@@ -76,9 +76,6 @@ open class LoopObserver {
         /// The sender leaves no push service alone, however often the service fails
         /// (rule: push-services-are-spared).
         public static let callFailing = PlantedInNode(rawValue: 2048)
-        /// A service's word that it does not know an address is believed, whatever the service has taken
-        /// (rule: one-word-ends-nothing).
-        public static let believeEachWord = PlantedInNode(rawValue: 1 << 20)
         /// The sender does not wait as long as a push service asks (rule: push-services-are-spared).
         public static let forgetRetryAfter = PlantedInNode(rawValue: 4096)
         /// The sender sends to one push service as much as there is (rule: push-services-are-spared).
@@ -89,5 +86,8 @@ open class LoopObserver {
         /// The loop does not tell its partitions which services refuse a project's key
         /// (rule: refused-keys-are-told).
         public static let hideRefusedKeys = PlantedInNode(rawValue: 32768)
+        /// The sender believes each word of a push service that a device is gone
+        /// (rule: one-word-ends-nothing).
+        public static let believeWords = PlantedInNode(rawValue: 65536)
     }
 #endif

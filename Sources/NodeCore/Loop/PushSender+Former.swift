@@ -10,7 +10,8 @@ extension PushSender {
         for origin in origins.keys where projects.contains(origin.project) {
             origins[origin]?.failures = 0
             origins[origin]?.provenAt = nil
-            origins[origin]?.goneInRow = 0
+            let words = freshWords()
+            origins[origin]?.words = words
             origins[origin]?.pausedUntil = nil
             origins[origin]?.refusesKey = false
             origins[origin]?.pause = .zero

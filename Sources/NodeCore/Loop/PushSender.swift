@@ -8,59 +8,6 @@ public struct PushSend: Sendable {
     public var job: PushJob
 }
 
-/// The bounds of one loop's sender.
-public struct PushBounds: Hashable, Sendable {
-    /// Messages at one origin of one project at once, and messages that may wait for that.
-    public var atOnce = 64
-    public var waitingMax = 64
-    /// For so long after an answer that shows the service well, refusals that may concern one device alone do
-    /// not count against the service.
-    public var provenFor: TimeSpan = .seconds(60)
-    /// For so long after the service took a message under these settings, its word that it does not know an
-    /// address is believed.
-    public var believedFor: TimeSpan = .seconds(3600)
-    /// How many such words in a row are believed: a front may answer everybody alike.
-    public var goneInRowMax = 1
-    /// How long a message may wait here. Then its partition looks again whether the message is still
-    /// to be sent.
-    public var waitMax: TimeSpan = .seconds(5)
-    /// After this long a partition asks again whether an origin takes more.
-    public var fullPause: TimeSpan = .milliseconds(500)
-    /// Failures in a row after which an origin is left alone for a while.
-    public var failuresMax = 5
-    /// For how long an origin is left alone at first, doubled with each further failure, and at most.
-    public var pauseMin: TimeSpan = .seconds(1)
-    public var pauseMax: TimeSpan = .seconds(300)
-    /// After this long a message is tried again at first, doubled with each try, and at most. Apple asks for
-    /// 15 minutes after an error of its own, long for an alert, and Google for 10 s.
-    public var webRetryMin: TimeSpan = .seconds(2)
-    public var apnsRetryMin: TimeSpan = .seconds(15)
-    public var fcmRetryMin: TimeSpan = .seconds(10)
-    public var retryMax: TimeSpan = .seconds(3600)
-    /// The same for a message that the node itself did not send.
-    public var unsentMin: TimeSpan = .seconds(2)
-    /// The same for a device that the service throttles.
-    public var throttledMin: TimeSpan = .seconds(60)
-    /// The longest that a service may ask to wait with one message.
-    public var askedMax: TimeSpan = .seconds(86_400)
-    /// The time between two tries while the service refuses the project's key.
-    public var credentialsPause: TimeSpan = .seconds(60)
-    /// For how long a browser's service is left alone at most that refuses several subscriptions in a row.
-    public var webRefusedMax: TimeSpan = .seconds(10)
-    /// After this long a message counts as failed that the shell does not answer.
-    public var answerMax: TimeSpan = .seconds(90)
-
-    public init() {}
-
-    func retryMin(_ kind: Transport.Kind) -> TimeSpan {
-        switch kind {
-        case .web: webRetryMin
-        case .apns: apnsRetryMin
-        case .fcm: fcmRetryMin
-        }
-    }
-}
-
 /// Sends messages of a loop's partitions to push services: how many at once, and when not.
 ///
 /// An origin (scheme, host and port of a service) is judged for each project by itself, since the services
@@ -75,6 +22,8 @@ struct PushSender {
         case noted(PushOrigin, PushOutcome, isFormer: Bool)
         /// The origin is left alone until then because it refuses the project's key; `nil`: not any more.
         case keyRefused(PushOrigin, until: MonotonicTime?)
+        /// The origin is left alone because it says of many devices that they are gone.
+        case doubted(PushOrigin)
     }
     struct Waiting {
         var partition: PartitionID
@@ -94,9 +43,10 @@ struct PushSender {
         var waiting: [Waiting] = []
         /// Failures in a row.
         var failures = 0
-        /// When the service last took a message, and how many addresses it did not know since.
+        /// When the service last took a message.
         var provenAt: MonotonicTime?
-        var goneInRow = 0
+        /// What is known of the words that devices are gone. Begins again with other settings.
+        var words = DeviceWords(era: 0)
         var pausedUntil: MonotonicTime?
         /// Whether the pause began because the service refuses the project's key.
         var refusesKey = false
@@ -107,6 +57,7 @@ struct PushSender {
         var quotaUntil: MonotonicTime?
         var isIdle: Bool {
             underWay == 0 && waiting.isEmpty && failures == 0 && pausedUntil == nil && provenAt == nil
+                && words.isEmpty
         }
     }
 
@@ -119,6 +70,7 @@ struct PushSender {
     var sent: [UInt64] = []
     var head = 0
     var lastNumber: UInt64 = 0
+    var lastEra: UInt64 = 0
     #if DEBUG
         var planted: PlantedInNode = []
     #endif
@@ -135,7 +87,7 @@ struct PushSender {
     ) {
         if origins.count >= PushSender.originsMax { forgetIdleOrigins() }
         let origin = job.origin
-        var state = origins[origin] ?? State()
+        var state = origins[origin] ?? freshState()
         if let until = state.pausedUntil {
             guard until <= now, state.underWay == 0 else {
                 return reportClosed(
@@ -158,21 +110,23 @@ struct PushSender {
     ) {
         guard let known = underWay.removeValue(forKey: number) else { return }
         forgetAnswered()
-        var state = origins[known.origin] ?? State()
+        effects.append(.noted(known.origin, outcome, isFormer: isOfFormer(known)))
+        var state = origins[known.origin] ?? freshState()
         state.underWay -= 1
         let refused = state.keyRefusedUntil
-        let doubt = isOfFormer(known) ? nil : doubt(outcome, &state, now: now)
-        effects.append(.noted(known.origin, doubt ?? outcome, isFormer: isOfFormer(known)))
-        if !isOfFormer(known) { judge(doubt ?? outcome, of: known.origin.kind, &state, now: now) }
+        var doubt: PushReport.Result?
+        if !isOfFormer(known) {
+            judge(outcome, of: known.origin.kind, &state, now: now)
+            if outcome.isWordOfDevice { doubt = weigh(known, &state, now: now, into: &effects) }
+        }
         if state.keyRefusedUntil != refused {
             effects.append(.keyRefused(known.origin, until: state.keyRefusedUntil))
         }
         if isOfFormer(known), outcome.isOfKey {
             tellFormer(outcome, of: known, &effects)
-        } else if doubt != nil {
-            let result = PushReport.Result.doubted(retryAfter: jittered(bounds.credentialsPause))
-            effects.append(
-                .report(known.partition, PushReport(number: known.job.number, result, outcome: outcome)))
+        } else if let doubt {
+            let report = PushReport(number: known.job.number, doubt, outcome: outcome)
+            effects.append(.report(known.partition, report))
         } else {
             tell(outcome, of: known, &effects)
         }
@@ -233,7 +187,8 @@ struct PushSender {
         _ outcome: PushOutcome, of kind: Transport.Kind, _ state: inout State, now: MonotonicTime
     ) {
         switch outcome {
-        case .accepted, .gone, .goneHere, .formerEnd:
+        case .accepted, .formerEnd:
+            if case .accepted = outcome { state.words.accepted(among: bounds.wordsAmong) }
             if let until = state.quotaUntil, now < until { return }
             state.quotaUntil = nil
             state.failures = 0
@@ -267,11 +222,11 @@ struct PushSender {
             fail(&state, now: now, least: bounds.throttledMin, asked: asked)
             state.quotaUntil = state.pausedUntil
         // The node itself may have refused the message.
-        case .refusedContent, .platformKey, .unsent, .expired: break
+        case .gone, .goneHere, .refusedContent, .platformKey, .unsent, .expired: break
         }
     }
 
-    private func fail(
+    func fail(
         _ state: inout State, now: MonotonicTime, least: TimeSpan, most: TimeSpan? = nil, asked: TimeSpan,
         refusesKey: Bool = false
     ) {
@@ -386,7 +341,7 @@ struct PushSender {
         effects.append(.report(partition, PushReport(number: job.number, result)))
     }
 
-    private mutating func jittered(_ delay: TimeSpan) -> TimeSpan {
+    mutating func jittered(_ delay: TimeSpan) -> TimeSpan {
         delay + random.next(upperBound: delay / 4 + .nanoseconds(1))
     }
 

@@ -9,10 +9,15 @@ extension Partition {
         state.transports.unreachable.since[index] != nil && !mayBeListening(index, now)
     }
 
-    /// The device is there: the addresses that are gone say nothing about the device any more.
+    /// The device is there: the addresses that are gone say nothing about the device any more. They stay
+    /// unused, because the word that they are gone may have been wrong.
     func forgetGoneAddresses(of index: UInt32) {
-        for stored in state.transports[index] ?? [] where stored.isGone {
-            propose(.endTransport(index: index, stored.transport.kind, generation: stored.generation))
+        for stored in state.transports[index] ?? [] {
+            guard var mark = stored.mark, mark.state == .gone else { continue }
+            mark.state = .unused
+            propose(
+                .markTransport(
+                    index: index, stored.transport.kind, generation: stored.generation, mark))
         }
     }
 

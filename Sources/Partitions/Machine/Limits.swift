@@ -124,6 +124,14 @@ public struct PartitionOptions: Sendable {
     /// How long all addresses of a device may be gone before the device ends; `nil`: only `deviceDaysMax`
     /// ends it.
     public var unreachableMax: TimeSpan? = .seconds(7 * 86_400)
+    /// So long after the first word that a device is gone a second one, under the same settings, is believed
+    /// though the service has taken nothing.
+    public var wordsApart: TimeSpan = .seconds(86_400)
+    /// Of a project's devices in the partition one in so many, and at least so many, may get a mark that an
+    /// address is gone in one day. Words past that are held for so long, then looked at again.
+    public var goneShare = 10
+    public var goneFew = 3
+    public var goneHold: TimeSpan = .seconds(3600)
     /// One in so many of a partition's devices, and at least one, may end in one day because nobody has seen
     /// it: the harm that a wrong clock can do unnoticed.
     public var sweptShare = 64
@@ -140,7 +148,7 @@ public struct PartitionOptions: Sendable {
             recordBytesMax, entryBytesMax, comparedAtOnce, recordsInFlightMax, outboxWindow, offerBytesMax,
             repairSliceMembers, bodiesAtOnce, bodyBytesAtOnce, pushWindow, snapshotBytesMin,
             snapshotSliceBytes, snapshotPartBytes, sweptShare, pushesAtOnce, pushLooksAtOnce,
-            momentaryMax, momentaryBytesMax, pushAttemptsMax, listedAtOnce,
+            momentaryMax, momentaryBytesMax, pushAttemptsMax, listedAtOnce, goneShare,
         ]
         if counts.contains(where: { $0 < 1 }) { return "each of the bounds must be at least 1" }
         if outboxRetry == .zero || deviceDaysMax == 0 {

@@ -353,6 +353,8 @@ public enum PartitionNotice: Hashable, Sendable {
     case cameLate(Int)
     /// Messages ended at these services before the services took them: one for each device.
     case pushesEnded([Transport.Kind: Int])
+    /// More addresses of a project would be gone than may be in a day: further words are held.
+    case goneHeld(ProjectNumber, Transport.Kind)
     /// The wall clock is this far ahead of where it should be, or behind where negative. Nothing expires and
     /// no device ends until the clock agrees again or another clock vouches for it.
     case clockLeapt(milliseconds: Int64)

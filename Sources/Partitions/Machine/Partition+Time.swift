@@ -41,6 +41,7 @@ extension Partition {
         probeAgain(&turn)
         retryComparison(&turn)
         retryResolutions(&turn)
+        takeBackOutdated(&turn)
         startPushes(&turn)
         guard clock.isTrusted else { return }
         if let expiry = state.log.nextExpiry, expiry <= turn.now.wall {
@@ -76,6 +77,7 @@ extension Partition {
         }
         consider(nextSlice())
         consider(nextPush(turn.now.monotonic))
+        if !pushes.outdated.isEmpty { consider(turn.now.monotonic.advanced(by: .milliseconds(100))) }
         if sweep.next != nil, sweep.left > 0 { consider(turn.now.monotonic.advanced(by: .seconds(1))) }
         if state.devices.count > 0 { consider(turn.now.monotonic.advanced(by: .seconds(6 * 3600))) }
         guard let next, wakes.plan(next, now: turn.now.monotonic) else { return }

@@ -83,6 +83,7 @@ extension Partition {
             transport: target(of: index, stored), registered: stored.registered,
             generation: stored.generation, event: message.event, expires: message.sent, tries: 0)
         job.isMomentary = true
+        job.witness = witness(of: sending)
         let rests = max(message.record, Sequence(stored.generation))
         turn.effects.append(.push(Proven(job, restingOn: rests, by: pipeline.confirmed())))
     }
@@ -109,14 +110,18 @@ extension Partition {
         note(report.outcome, of: sending, tries: 0, turn.now)
         switch report.result {
         case .done:
-            if report.outcome == .accepted { keepEnvironment(of: sending) }
+            if report.outcome == .accepted {
+                forgetWords(of: sending)
+                keepEnvironment(of: sending)
+            }
             noteTaken(sending, isMomentary: true)
             pushes.release(sending.origin)
         case .gone:
-            noteGone(sending, after: report.outcome, turn.now)
+            noteGone(sending, after: report.outcome, &turn)
             pushes.release(sending.origin)
-        case .doubted:
-            if triesElsewhere(sending, report.outcome) { pushes.wantAgain(sending.index) }
+        case .doubted(_, let witness):
+            noteDoubted(sending, with: witness, after: report.outcome, &turn)
+            pushes.release(sending.origin)
         case .later, .closed: break
         }
         startPushes(&turn)

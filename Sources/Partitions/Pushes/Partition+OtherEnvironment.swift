@@ -33,7 +33,7 @@ extension Partition {
             return true
         }
         // The word of a service of another kind says nothing of the token.
-        let isTried = sending.origin.kind == .apns && pushes.elsewhere[index] == sending.generation
+        let isTried = isElsewhere(sending)
         if isTried { pushes.elsewhere.remove(index) }
         guard outcome == .goneHere, !isTried,
             let stored = pushAddress(index), stored.generation == sending.generation,
@@ -47,6 +47,11 @@ extension Partition {
             $0 = stored.generation
         }
         return true
+    }
+
+    /// Whether the device's token is tried in the other environment.
+    func isElsewhere(_ sending: PushTable.Sending) -> Bool {
+        sending.origin.kind == .apns && pushes.elsewhere[sending.index] == sending.generation
     }
 
     /// Times do not tell the address: the clock may stand still between an answer and the next address.

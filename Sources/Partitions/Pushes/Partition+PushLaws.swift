@@ -14,6 +14,9 @@ extension Partition {
             if let broken = attempts.brokenInvariant(devicesMax: options.pushAttemptsMax) { return broken }
         }
         if let broken = pushes.tallies.brokenInvariant(messagesMax: options.pushAttemptsMax) { return broken }
+        if !pushes.doubts.isInOrder || pushes.doubts.count > Partition.doubtsMax {
+            return "devices of which a service doubts are out of order, or too many"
+        }
         if !pushes.elsewhere.isInOrder { return "tokens that are tried elsewhere are out of order" }
         if max(pushes.underWay, pushes.momentary.attempts.count) > options.pushesAtOnce {
             return "more messages are at the sender than may be"

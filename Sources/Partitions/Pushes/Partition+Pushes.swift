@@ -7,15 +7,16 @@ import Model
 
 extension Partition {
     /// The address to which the device's messages are pushed: the first one for which the device's project
-    /// has a service. Without such an address the messages wait for the service of the first one.
+    /// has a service, and of these one that no service doubts. Without a service the messages wait for that
+    /// of the first one.
     func pushAddress(_ index: UInt32) -> StoredTransport? {
-        guard let stored = state.transports[index], let first = stored.firstIndex(where: { !$0.isGone })
+        guard let stored = state.transports[index], let first = stored.first(where: { !$0.isGone })
         else { return nil }
         #if DEBUG
-            if options.planted.contains(.pushUnserved) { return stored[first] }
+            if options.planted.contains(.pushUnserved) { return first }
         #endif
-        let served = stored[first...].first { !$0.isGone && mayServe($0.transport, of: index) }
-        return served ?? stored[first]
+        let served = stored.filter { !$0.isGone && mayServe($0.transport, of: index) }
+        return served.first { $0.mark == nil } ?? served.first ?? first
     }
 
     /// Whether the device's project has a service for the address, as far as the partition knows.
@@ -27,6 +28,7 @@ extension Partition {
 
     /// At the beginning: all devices with an address for which something waits.
     func wantAllPushes() {
+        findOutdated()
         #if DEBUG
             if options.planted.contains(.forgetPushes) { return }
         #endif
@@ -65,6 +67,8 @@ extension Partition {
         }
         // A device that has ended is looked at too, and forgotten.
         pushes.reopen(Set(changed.keys)) { state.devices.find($0) == nil || isMeant($0) }
+        findOutdated()
+        takeBackOutdated(&turn)
         // Another address of a device may get what was over, or not to be pushed, at the former one.
         state.transports.withSeveralKinds.forEach { if isMeant($0) { wantPush($0) } }
         startPushes(&turn)
@@ -135,11 +139,12 @@ extension Partition {
             origin: PushOrigin(ProjectNumber(page.projects[slot]), transport),
             generation: stored.generation, isKept: stored.transport.keepsMessages,
             message: MessageID(ofEvent: body))
-        let job = PushJob(
+        var job = PushJob(
             number: lastToken, project: ProjectNumber(page.projects[slot]), device: DeviceIndex(index),
             transport: transport, registered: stored.registered, generation: stored.generation, event: body,
             expires: entry.ends[stored.transport.kind],
             tries: pushes.tries(index, at: entry.position))
+        job.witness = witness(of: sending)
         pushes.setSending(sending, number: lastToken)
         let rests = max(entry.record, Sequence(stored.generation))
         turn.effects.append(.push(Proven(job, restingOn: rests, by: pipeline.confirmed())))
@@ -244,20 +249,18 @@ extension Partition {
             #if DEBUG
                 if options.planted.contains(.forgetAccepted) { break }
             #endif
-            if report.outcome == .accepted { keepEnvironment(of: sending) }
+            if report.outcome == .accepted {
+                forgetWords(of: sending)
+                keepEnvironment(of: sending)
+            }
             noteTaken(sending)
             pushes.noteDone(index)
             pushes.release(sending.origin)
         case .gone:
-            noteGone(sending, after: report.outcome, turn.now)
+            noteGone(sending, after: report.outcome, &turn)
             pushes.release(sending.origin)
-        case .doubted(let delay):
-            if triesElsewhere(sending, report.outcome) {
-                pushes.wantAgain(index)
-            } else {
-                pushes.noteFailure(index, at: sending.position)
-                pushes.wait(index, until: turn.now.monotonic.advanced(by: delay))
-            }
+        case .doubted(let delay, let witness):
+            noteDoubted(sending, with: witness, after: report.outcome, holding: delay, &turn)
             pushes.release(sending.origin)
         case .later(let delay, let isFailure):
             if isFailure { pushes.noteFailure(index, at: sending.position) }
@@ -303,37 +306,5 @@ extension Partition {
         #endif
         return state.transports[index]?.contains { $0.transport.kind == kind && $0.transport.keepsMessages }
             ?? false
-    }
-
-    /// The service does not know the address any more, unless the device has told another one meanwhile.
-    func noteGone(_ sending: PushTable.Sending, after outcome: PushOutcome?, _ now: Instant) {
-        if triesElsewhere(sending, outcome) { return wantPush(sending.index) }
-        // Another address of the device may get what waits.
-        let former = pushAddress(sending.index)?.generation
-        defer { wantPush(sending.index, afterAddress: former) }
-        let known = state.transports[sending.index]?.first { $0.transport.kind == sending.origin.kind }
-        guard let known, isMeant(known, sending) else { return }
-        // A device that listens is there, and needs no mark.
-        guard streams.attachment(sending.index) == nil else {
-            return propose(
-                .endTransport(index: sending.index, sending.origin.kind, generation: known.generation))
-        }
-        #if DEBUG
-            if options.planted.contains(.endReachable) {
-                pushes.plantedMarks.append((sending.index, now.wall))
-            }
-        #endif
-        propose(
-            .setTransport(
-                index: sending.index, Transport(kind: sending.origin.kind, address: []), at: now.wall))
-    }
-
-    /// Whether the address is still the one to which the message went (rule: gone-by-generation).
-    private func isMeant(_ known: StoredTransport, _ sending: PushTable.Sending) -> Bool {
-        #if DEBUG
-            if options.planted.contains(.keepGone) { return false }
-            if options.planted.contains(.endNewAddress) { return !known.isGone }
-        #endif
-        return known.generation == sending.generation
     }
 }

@@ -18,6 +18,8 @@ public struct PushJob: Sendable {
     public var isMomentary = false
     /// How often the message was tried in vain.
     public var tries: Int
+    /// What the sender gave with the first word that the device is gone; `nil` where there was none.
+    public var witness: PushWitness?
 
     public init(
         number: UInt64, project: ProjectNumber, device: DeviceIndex, transport: Transport,
@@ -60,16 +62,29 @@ extension PushJob {
     public var origin: PushOrigin { PushOrigin(project, transport) }
 }
 
+/// What a sender knew of a service when the service said first that a device is gone. The sender believes a
+/// second word only where the service has taken other messages since (rule: one-word-ends-nothing).
+public struct PushWitness: Hashable, Sendable {
+    /// Names what the sender knows of the service: it begins again with other settings.
+    public var era: UInt64
+    /// When the first word came, by the clock of the sender.
+    public var since: MonotonicTime
+    public init(era: UInt64, since: MonotonicTime) {
+        self.era = era
+        self.since = since
+    }
+}
+
 /// What became of a `PushJob`.
 public struct PushReport: Sendable {
     public enum Result: Hashable, Sendable {
         /// The service has the message, or never takes it: the device does not wait for it any more.
         case done
-        /// The address is of no use any more.
+        /// The address is of no use any more, and the sender has reasons to believe it.
         case gone
-        /// The service does not know the address, and the sender does not believe it: to be tried again
-        /// after this time.
-        case doubted(retryAfter: TimeSpan)
+        /// The service says that the address is of no use, and nothing confirms this. The message is held,
+        /// and tried again after this time with the witness.
+        case doubted(after: TimeSpan, PushWitness)
         /// To be tried again after this time. `isFailure`: the message was tried in vain.
         case later(after: TimeSpan, isFailure: Bool)
         /// Not tried: the service is left alone, or has enough messages, for this long.

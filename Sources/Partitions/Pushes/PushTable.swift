@@ -61,6 +61,11 @@ struct PushTable {
     var momentary = MomentaryPushes()
     /// Devices whose token is tried in Apple's other environment, with the generation of the address.
     var elsewhere = NewestTable<UInt32, UInt64>()
+    /// Devices of which a service has said that they are gone, while nothing confirms this.
+    var doubts = NewestTable<UInt32, Doubt>()
+    /// Devices with marks that came under other settings: they get one more try.
+    var outdated: [UInt32] = []
+    var brake = GoneBrake()
     /// What services took, and what they did not take.
     var accepted = RecentAttempts()
     var failed = RecentAttempts()

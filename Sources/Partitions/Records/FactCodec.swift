@@ -147,6 +147,12 @@ extension Fact {
             out.varint(UInt64(index))
             out.u8(kind.rawValue)
             out.varint(generation)
+        case .markTransport(let index, let kind, let generation, let mark):
+            out.u8(33)
+            out.varint(UInt64(index))
+            out.u8(kind.rawValue)
+            out.varint(generation)
+            out.mark(mark)
         case .pushed(let cursors):
             out.u8(25)
             out.cursors(cursors)
@@ -260,6 +266,10 @@ extension Fact {
         case 24:
             return .endTransport(
                 index: try reader.deviceIndex(), try reader.transportKind(), generation: try reader.varint())
+        case 33:
+            return .markTransport(
+                index: try reader.deviceIndex(), try reader.transportKind(),
+                generation: try reader.varint(), try reader.mark())
         case 25: return .pushed(try reader.cursors())
         case 29: return .pushedOne(at: try reader.position(), index: try reader.deviceIndex())
         case 30:

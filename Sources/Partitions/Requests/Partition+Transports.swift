@@ -16,7 +16,7 @@ extension Partition {
         let transport = settled(transport, of: index)
         let time = turn.now.wall
         let former = state.transports[index]?.first { $0.transport.kind == transport.kind }
-        if let former, former.transport == transport,
+        if let former, former.transport == transport, former.mark == nil,
             abs(time.milliseconds - former.registered.milliseconds) < Partition.transportFreshness
         {
             return reply(id, .done)

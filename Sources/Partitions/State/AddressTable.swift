@@ -10,13 +10,14 @@ struct AddressTable: Equatable {
     private var open: (page: UInt32, rows: [AddressRow])?
     var count = 0
     private let recent = RecentAddressPage()
-    /// The devices with an address of each kind, or with the mark that an address is gone. In the order of
-    /// kinds.
+    /// The devices with an address of each kind, gone ones included, unused ones not. In the order of kinds.
     let devices = Transport.Kind.allCases.map { _ in Bitmap() }
     /// The devices of which all addresses are gone.
     var unreachable = UnreachableDevices()
     /// Of these, the devices whose address is gone, and those that acknowledge themselves.
     let oddDevices = Transport.Kind.allCases.map { _ in Bitmap() }
+    /// The devices with a mark beside their address of each kind, unused ones included.
+    let markedDevices = Transport.Kind.allCases.map { _ in Bitmap() }
 
     static func == (left: AddressTable, right: AddressTable) -> Bool {
         left.count == right.count && left.all.elementsEqual(right.all)
@@ -32,7 +33,9 @@ struct AddressTable: Equatable {
         }
         set {
             for (at, kind) in Transport.Kind.allCases.enumerated() {
-                let stored = newValue?.first { $0.transport.kind == kind }
+                let marked = newValue?.first { $0.transport.kind == kind }
+                _ = marked?.mark == nil ? markedDevices[at].remove(index) : markedDevices[at].add(index)
+                let stored = marked.flatMap { $0.isUnused ? nil : $0 }
                 _ = stored == nil ? devices[at].remove(index) : devices[at].add(index)
                 _ = stored?.isOdd ?? false ? oddDevices[at].add(index) : oddDevices[at].remove(index)
             }
@@ -53,9 +56,11 @@ struct AddressTable: Equatable {
         }
     }
 
-    /// When the newest of a device's addresses was gone; `nil` where one is not gone.
+    /// When the newest of a device's addresses was gone; `nil` where one is not gone. An unused address
+    /// counts as none.
     private static func unreachable(_ list: [StoredTransport]) -> WallTime? {
-        list.allSatisfy(\.isGone) ? list.map(\.registered).max() : nil
+        let used = list.filter { !$0.isUnused }
+        return used.allSatisfy(\.isGone) ? used.compactMap { $0.mark?.since }.max() : nil
     }
 
     private mutating func openPage(of index: UInt32) {
@@ -68,8 +73,15 @@ struct AddressTable: Equatable {
     }
 
     var isEmpty: Bool { count == 0 }
-    /// Whether the device has an address, or the mark of one that is gone.
-    func has(_ index: UInt32) -> Bool { !isEmpty && devices.contains { $0.contains(index) } }
+    /// Whether the device has an address, marked or not.
+    func has(_ index: UInt32) -> Bool {
+        guard !isEmpty else { return false }
+        return devices.contains { $0.contains(index) } || markedDevices.contains { $0.contains(index) }
+    }
+    /// The devices with a mark beside their address of the kind, ascending.
+    func marked(_ kind: Transport.Kind) -> [UInt32] {
+        DeviceSet(markedDevices[Int(kind.rawValue) - 1]).sorted
+    }
 
     /// Ascending.
     var indices: [UInt32] {
@@ -139,11 +151,18 @@ struct AddressTable: Equatable {
         if rows.count != count { return "the devices with addresses are counted wrong" }
         for (at, kind) in Transport.Kind.allCases.enumerated() {
             let devices = devices[at]
-            let isOdd = rows.filter { $0.list.contains { $0.transport.kind == kind && $0.isOdd } }
+            let used = rows.map {
+                AddressRow(
+                    index: $0.index,
+                    list: $0.list.filter { $0.transport.kind == kind && !$0.isUnused })
+            }
+            let marked = rows.filter { $0.list.contains { $0.transport.kind == kind && $0.mark != nil } }
+            if marked.map(\.index) != self.marked(kind) { return "the devices with marks are wrong" }
+            let isOdd = used.filter { $0.list.contains(where: \.isOdd) }
             if isOdd.map(\.index) != DeviceSet(oddDevices[at]).sorted {
                 return "the devices that are looked at one by one are wrong"
             }
-            let found = rows.filter { $0.list.contains { $0.transport.kind == kind } }
+            let found = used.filter { !$0.list.isEmpty }
             if found.count != devices.count || found.contains(where: { !devices.contains($0.index) }) {
                 return "the devices of a push service are not those that have its addresses"
             }
@@ -159,5 +178,5 @@ struct AddressTable: Equatable {
 }
 
 extension StoredTransport {
-    fileprivate var isOdd: Bool { isGone || transport.keepsMessages }
+    fileprivate var isOdd: Bool { isGone && !isUnused || transport.keepsMessages }
 }

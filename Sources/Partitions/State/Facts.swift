@@ -69,6 +69,9 @@ enum Fact: Sendable {
     case setTransport(index: UInt32, Transport, at: WallTime)
     /// The device's address of this kind ends, if it is still the address of the record `generation`.
     case endTransport(index: UInt32, Transport.Kind, generation: UInt64)
+    /// What push services have said of the device's address of this kind, if it is still the address of the
+    /// record `generation`; `nil`: what they have said is taken back.
+    case markTransport(index: UInt32, Transport.Kind, generation: UInt64, AddressMark?)
     /// Devices whose push services have the messages up to a position. A device that also listens is still to
     /// be told of a loss. Only former records have this fact.
     case pushed([ReadUpTo])

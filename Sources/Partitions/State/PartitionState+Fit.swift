@@ -26,7 +26,8 @@ extension PartitionState {
             let isAhead = marks.contains { $0.number >= record }
             return isAhead ? "an outbox entry is acknowledged that was not offered" : nil
         case .barrier, .end, .accept, .acceptCondition, .resolve, .read, .pass, .gone, .expire, .seen,
-            .repair, .evict, .generation, .rebase, .compared, .setTransport, .endTransport, .pushed,
+            .repair, .evict, .generation, .rebase, .compared, .setTransport, .endTransport,
+            .markTransport, .pushed,
             .pushedOne, .pushedKept:
             return nil
         }

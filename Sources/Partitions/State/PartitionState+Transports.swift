@@ -10,6 +10,8 @@ extension PartitionState {
             set(transport, of: index, at: time, record: record)
         case .endTransport(let index, let kind, let generation):
             endTransport(kind, of: index, generation: generation)
+        case .markTransport(let index, let kind, let generation, let mark):
+            set(mark, kind, of: index, generation: generation)
         case .pushed(let cursors):
             for pushed in cursors {
                 log.drop(pushed.devices, upTo: pushed.position, departure(&devices))
@@ -22,13 +24,10 @@ extension PartitionState {
     }
 
     /// Stores an address in place of the device's former address of the same kind. The device counts as seen.
-    /// An empty address says that the address is gone (rule: gone-by-generation).
     private mutating func set(_ transport: Transport, of index: UInt32, at time: WallTime, record: Sequence) {
         guard devices.find(index) != nil else { return }
         writer?.touch(device: index, self)
-        if transport.address.isEmpty { forgetPushed(index, endOf: transport.kind) }
-        // A push service that knows the device no longer has not seen the device.
-        if !transport.address.isEmpty { note(index, seenOn: time.day) }
+        note(index, seenOn: time.day)
         var stored = transports[index] ?? []
         let former = stored.first { $0.transport.kind == transport.kind }
         if former == nil {
@@ -86,6 +85,24 @@ extension PartitionState {
         log.lookAgain(at: index)
     }
 
+    /// Sets or takes back the mark of an address that is still the address of this generation (rule:
+    /// gone-by-generation).
+    private mutating func set(
+        _ mark: AddressMark?, _ kind: Transport.Kind, of index: UInt32, generation: UInt64
+    ) {
+        func find(in stored: [StoredTransport]) -> Int? {
+            stored.firstIndex { $0.transport.kind == kind && $0.generation == generation }
+        }
+        guard find(in: transports[index] ?? []) != nil else { return }
+        writer?.touch(device: index, self)
+        if let mark, mark.state != .doubted { forgetPushed(index, endOf: kind) }
+        guard var stored = transports[index], let at = find(in: stored) else { return }
+        stored[at].mark = mark
+        transports[index] = stored
+        // Messages that wait for this way alone wait no more.
+        if mark?.state == .unused { log.lookAgain(at: index) }
+    }
+
     /// The first law of transports that does not hold; `nil` where all do.
     var brokenInTransports: String? {
         for row in transports.all {
@@ -113,22 +130,34 @@ extension PartitionState {
 }
 
 extension ByteWriter {
-    mutating func transport(_ transport: Transport) {
-        u8(transport.kind.rawValue | (transport.keepsMessages ? Transport.keepsMessagesBit : 0))
+    mutating func transport(_ transport: Transport, isMarked: Bool = false) {
+        let keeps = transport.keepsMessages ? Transport.keepsMessagesBit : 0
+        u8(transport.kind.rawValue | keeps | (isMarked ? Transport.markBit : 0))
         string(transport.address)
     }
 
+    /// 0 where there is none.
+    mutating func mark(_ mark: AddressMark?) {
+        guard let mark else { return u8(0) }
+        u8(mark.state.rawValue)
+        u64(UInt64(bitPattern: mark.since.milliseconds))
+        u64(mark.setting)
+    }
+
     mutating func stored(_ stored: StoredTransport) {
-        transport(stored.transport)
+        transport(stored.transport, isMarked: stored.mark != nil)
         u64(UInt64(bitPattern: stored.registered.milliseconds))
         varint(stored.generation)
         if stored.transport.keepsMessages { varint(stored.pushedUpTo.rawValue) }
+        if stored.mark != nil { mark(stored.mark) }
     }
 }
 
 extension Transport {
     /// Beside the kind: whether the device acknowledges itself. Builds that know no such devices refuse it.
     fileprivate static let keepsMessagesBit: UInt8 = 0x80
+    /// Beside the kind of a stored address: whether a mark follows. Builds that know no marks refuse it.
+    fileprivate static let markBit: UInt8 = 0x40
 }
 
 extension ByteReader {
@@ -141,18 +170,29 @@ extension ByteReader {
         return kind
     }
 
-    mutating func transport() throws(DecodeError) -> Transport {
-        let byte = try u8()
-        return Transport(
+    mutating func transport() throws(DecodeError) -> Transport { try transport(try u8()) }
+
+    private mutating func transport(_ byte: UInt8) throws(DecodeError) -> Transport {
+        Transport(
             kind: try transportKind(byte & ~Transport.keepsMessagesBit),
             address: try string(max: Transport.addressBytesMax),
             keepsMessages: byte & Transport.keepsMessagesBit != 0)
     }
 
+    mutating func mark() throws(DecodeError) -> AddressMark? {
+        let byte = try u8()
+        guard byte != 0 else { return nil }
+        guard let state = AddressMark.State(rawValue: byte) else { throw fail("a mark of no state") }
+        return AddressMark(state, since: try wallTime(), setting: try u64())
+    }
+
     mutating func stored() throws(DecodeError) -> StoredTransport {
+        let byte = try u8()
         var stored = StoredTransport(
-            transport: try transport(), registered: try wallTime(), generation: try varint())
+            transport: try transport(byte & ~Transport.markBit), registered: try wallTime(),
+            generation: try varint())
         if stored.transport.keepsMessages { stored.pushedUpTo = try position() }
+        if byte & Transport.markBit != 0 { stored.mark = try mark() }
         return stored
     }
 

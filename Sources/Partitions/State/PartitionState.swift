@@ -220,7 +220,7 @@ struct PartitionState: ~Copyable {
             if let part = mark.part { (mark.fingerprint, mark.part) = (part.fingerprint, nil) }
             marks[from] = mark
         case .compared(let generation): comparedGeneration = max(comparedGeneration, generation)
-        case .setTransport, .endTransport, .pushed, .pushedOne, .pushedKept:
+        case .setTransport, .endTransport, .markTransport, .pushed, .pushedOne, .pushedKept:
             applyTransport(fact, record: cursor.record)
         case .repair(let to, let slice):
             repair(to: to, slice, &cursor)

@@ -11,6 +11,8 @@ public enum PushAlarm: String, CaseIterable, Sendable {
     case ownMistake = "own_mistake"
     /// The service refuses the project's key, so that messages are held, or given up.
     case credentials
+    /// The service says of many devices that they are gone, and nothing confirms this: messages are held.
+    case doubted
 }
 
 extension PushOutcome {

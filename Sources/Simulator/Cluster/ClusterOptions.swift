@@ -74,6 +74,8 @@ extension ClusterSimulation {
         public var webPushCount = 3
         /// Of 1,000 times that a push service changes its mood, in how many it is not well.
         public var pushMoodsPerMille: UInt64 = 0
+        /// Whether each push service says for a while, once, that all devices are gone.
+        public var deniesDevices = false
         /// Of 1,000 tokens of Apple's, how many are told with the wrong environment.
         public var mistoldPerMille: UInt64 = 0
         /// Of 1,000 answers of Apple's service, how many want another connection or the former token, or tell
@@ -155,6 +157,8 @@ extension ClusterSimulation {
             loopCount = 1 + Int(seed % 3)
             databaseCount = [1, 1, 2, 1, 3][Int(seed % 5)]
             partition = PartitionOptions(partitionCount: partitionCount)
+            // A checker keeps which addresses must be gone, and knows nothing of the brake.
+            partition.goneFew = 1 << 20
             partition.snapshotBytesMin = 2000
             // So small that each snapshot has several slices and parts, with turns in between.
             partition.snapshotSliceBytes = 50 + Int(seed % 7) * 150
@@ -163,6 +167,7 @@ extension ClusterSimulation {
             partition.snapshotPartBytes = 200 + Int(seed % 5) * 400
             pushes.pauseMax = .seconds(4)
             pushes.retryMax = .seconds(8)
+            pushes.wordRetryMax = .seconds(20)
             pushes.throttledMin = .seconds(2)
             pushes.credentialsPause = .seconds(3)
             pushes.answerMax = .seconds(15)

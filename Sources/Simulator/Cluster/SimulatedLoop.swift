@@ -191,6 +191,7 @@ final class SimulatedLoop {
     private func receive(_ note: LoopNote) {
         switch note {
         case .pushed: world.count("pushes answered")
+        case .doubtedDevices: world.count("services doubted")
         case .requestLate: world.count("late requests")
         case .refusedBehind: world.count("requests refused behind")
         case .leftOut: world.count("messages left out")
@@ -209,6 +210,7 @@ final class SimulatedLoop {
         case .partition(_, .pushesEnded(let counts)):
             world.count("pushes ended", counts.values.reduce(0, +))
         case .partition(_, .cameLate(let count)): world.count("messages late", count)
+        case .partition(_, .goneHeld): world.count("ends of addresses held")
         case .partition(let id, let notice): world.violate("bodies", "partition \(id.rawValue): \(notice)")
         }
     }

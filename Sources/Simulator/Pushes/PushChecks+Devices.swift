@@ -63,7 +63,9 @@ extension PushChecks {
         let lease = world.options.ownership.lease
         let stood = process.stoodStill(since: world.now.rewound(by: lease + .seconds(30)))
         let before = world.now.rewound(by: stood > .zero ? stood + lease : .zero)
-        return world.pushKind(device).kinds.filter { world.hasAddress(device, $0, since: before) }
+        return world.pushKind(device).kinds.filter {
+            world.hasAddress(device, $0, since: before) && !world.pushServices.hasDenied($0, of: device)
+        }
     }
 
     /// The largest difference of two wall clocks.

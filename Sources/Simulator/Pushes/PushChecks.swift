@@ -37,6 +37,10 @@ final class PushChecks {
     /// When a machine may push a message again that its service asked to send later, by the clock of the
     /// machine's process.
     private var askedFor: [Asked: MonotonicTime] = [:]
+    /// A machine's newest number of a message, and of each project the newest one when the services changed.
+    /// What a service says of the former quota says nothing (rule: former-keys-say-nothing).
+    private var numbers: [ObjectIdentifier: UInt64] = [:]
+    private var former: [ObjectIdentifier: [ProjectNumber: UInt64]] = [:]
     /// Machines are kept so that no two have the same identifier.
     private var machines: [Partition] = []
 
@@ -64,6 +68,7 @@ final class PushChecks {
         let told = Told(
             machine: ObjectIdentifier(machine), address: address, generation: job.generation,
             origin: job.origin)
+        numbers[told.machine] = job.number
         if knownGone.contains(told) {
             world.violate("pushes", "device \(address.device) is pushed at an address that is gone")
         }
@@ -86,6 +91,7 @@ final class PushChecks {
     /// go at once.
     func reopens(_ projects: Set<ProjectNumber>, at machine: Partition) {
         let id = ObjectIdentifier(machine)
+        for project in projects { former[id, default: [:]][project] = numbers[id] }
         askedFor = askedFor.filter {
             $0.key.told.machine != id || !projects.contains(world.clients[$0.key.told.address.device].project)
         }
@@ -123,6 +129,7 @@ final class PushChecks {
         }
         switch report.result {
         case .done:
+            if report.outcome == .accepted { knownGone.remove(told) }
             // An attempt of now or never moves no mark, so another service may ring once more for a message
             // that its device acknowledges itself.
             let isRing = job.isMomentary && job.transport.keepsMessages
@@ -136,6 +143,7 @@ final class PushChecks {
             if job.transport.keepsMessages { known = known.filter { $0.device != address.device } }
         case .later, .closed, .doubted: break
         }
+        if case .overQuota = report.outcome, job.number <= former[told.machine]?[job.project] ?? 0 { return }
         if let asked = report.outcome?.asksFor(atMost: world.options.pushes.askedMax) {
             askedFor[Asked(told: told, message: message)] = process.monotonic + asked
         }
@@ -247,7 +255,7 @@ struct SenderChecks {
     private func judge(_ outcome: PushOutcome, _ origin: inout Origin, now: MonotonicTime) {
         let asked = outcome.asksFor(atMost: bounds.pauseMax) ?? .zero
         switch outcome {
-        case .accepted, .gone, .goneHere, .formerEnd:
+        case .accepted, .formerEnd:
             if let until = origin.spentUntil, now < until { return }
             let (underWay, former) = (origin.underWay, origin.former)
             origin = Origin()
@@ -259,7 +267,7 @@ struct SenderChecks {
                 origin.closedUntil.flatMap { now < $0 ? $0 : nil } ?? now.advanced(by: bounds.pauseMin)
             origin.closedUntil = max(next, now.advanced(by: asked))
         case .overQuota: origin.spentUntil = max(origin.spentUntil ?? now, now.advanced(by: asked))
-        case .credentials, .unset, .throttled: origin.isVague = true
+        case .credentials, .unset, .throttled, .gone, .goneHere: origin.isVague = true
         case .refusedContent, .platformKey, .unsent, .expired: break
         }
     }

@@ -186,6 +186,7 @@ final class SimulatedApple {
             let reasons = ["ExpiredProviderToken", "InvalidProviderToken"]
             return .init(status: 403, body: "{\"reason\":\"\(reasons[Int(world.roll(2))])\"}")
         }
+        if mood == .denying { return world.pushServices.deny(request.message) }
         if mood == .refusing { return SimulatedPushServices.refusal }
         if !isWell, world.chance(world.options.appleOddPerMille) {
             return oddAnswer(to: request, of: process)

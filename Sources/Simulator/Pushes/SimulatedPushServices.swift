@@ -16,6 +16,8 @@ final class SimulatedPushServices {
         case overloaded(status: Int, retryAfter: Int?)
         /// The key or account is refused.
         case refusing
+        /// The service says of each device that it is gone: a wrong setting, there or here.
+        case denying
     }
     static let refusal = Answer(status: 403, body: "{\"reason\":\"InvalidProviderToken\"}")
     /// An answer as the client for push services reads it.
@@ -46,6 +48,10 @@ final class SimulatedPushServices {
     private var gone: [PushAddress: MonotonicTime] = [:]
     private(set) lazy var apple = SimulatedApple(world)
     private lazy var authority = SimulatedTokenHost(world)
+    /// Services that have had the mood `denying`, which each has once.
+    private var denied: Set<String> = []
+    /// Addresses of which a service has said in this mood that they are gone, by device and kind.
+    private var deniedKinds: [Int: Set<Transport.Kind>] = [:]
     private var moods: [String: (mood: Mood, until: MonotonicTime)] = [:]
 
     init(_ world: ClusterSimulation) { self.world = world }
@@ -89,6 +95,9 @@ final class SimulatedPushServices {
         case .refusing:
             world.count("keys refused")
             return (.answer(SimulatedPushServices.refusal), delay)
+        case .denying:
+            guard case .message(let message, _) = request else { break }
+            return (.answer(deny(message)), delay)
         case .overloaded(let status, let seconds):
             world.count("pushes to overloaded services")
             return (.answer(Answer(status: status, retryAfter: seconds)), delay)
@@ -100,7 +109,9 @@ final class SimulatedPushServices {
     private var isWell: Bool { world.isHealing }
 
     func mood(of name: String) -> Mood {
-        guard !isWell, world.options.pushMoodsPerMille > 0 else { return .well }
+        guard !isWell, world.options.pushMoodsPerMille > 0 || world.options.deniesDevices else {
+            return .well
+        }
         if let known = moods[name], world.now < known.until { return known.mood }
         let until = world.now + .milliseconds(500) + world.roll(.seconds(6))
         var mood = Mood.well
@@ -115,6 +126,7 @@ final class SimulatedPushServices {
             default: mood = .overloaded(status: 503, retryAfter: seconds)
             }
         }
+        if world.options.deniesDevices, world.roll(4) == 0, denied.insert(name).inserted { mood = .denying }
         moods[name] = (mood, until)
         world.debug("push service \(name) is \(mood) for a while")
         return mood
@@ -156,6 +168,20 @@ final class SimulatedPushServices {
             .init(
                 device: address.device, message: message, position: 0, at: world.now, service: address.kind))
         return Answer(status: request.job.transport.kind == .web ? 201 : 200)
+    }
+
+    /// The service says that the device is gone, as of each device now.
+    func deny(_ request: PushRequest) -> Answer {
+        world.count("devices denied")
+        if let address = PushAddress(request.job.transport) {
+            deniedKinds[address.device, default: []].insert(address.kind)
+        }
+        return goneAnswer(request)
+    }
+
+    /// Whether a service has denied an address of this kind: another one of the device may be used.
+    func hasDenied(_ kind: Transport.Kind, of device: Int) -> Bool {
+        deniedKinds[device]?.contains(kind) ?? false
     }
 
     private func goneAnswer(_ request: PushRequest) -> Answer {

@@ -46,6 +46,7 @@ extension SwarmDraw {
         bound("apple-waiting", plain.apns.waitingMax) { $0.apns.waitingMax = $1 }
         bound("apple-tries", plain.apns.triesMax) { $0.apns.triesMax = $1 }
         add("push-moods", 0, value: roll(2) == 0 ? even(50, 800) : 0) { $0.pushMoodsPerMille = $1 }
+        add("push-denials", 0, value: roll(2)) { $0.deniesDevices = $1 == 1 }
         let unreachable = partition.unreachableMax?.milliseconds ?? 0
         add("unreachable-ms", unreachable, value: roll(2) == 0 ? even(1, 20_000) : unreachable) {
             $0.partition.unreachableMax = .milliseconds($1)
