@@ -6,29 +6,28 @@
 #   node/engine            the database's URL with that password; the nodes'
 #   node/ca.pem peer.pem peer.key   mutual TLS between nodes
 #   node/secrets.key       the key under which the cluster's own keys are sealed in the database; the nodes'
-#   edge/edge.pem          the balancer's certificate and key, for the names in TIDECAST_NAMES
+#   edge/server.pem server.key      the gateways' certificate for clients, for the names in TIDECAST_NAMES; the nodes'
 #   edge/ca.pem            the authority of that certificate, which clients must trust; anybody's
 #
 # `setup seal` lets nodes seal keys with a secrets key that was made for a volume of a former version.
-# `setup edge` makes a new certificate of the balancer, by a new authority, for other names or when the certificate expires.
+# `setup edge` makes a new certificate for clients, by a new authority, for other names or when the certificate expires. Gateways
+# take it while they run.
 set -euo pipefail
 umask 077
 root=/secrets
-node=10001 database=999 edge=10002
+node=10001 database=999
 
 make_edge() {
   read -r -a names <<< "${TIDECAST_NAMES:-localhost 127.0.0.1}"
   rm -rf $root/edge.new
   tidecast cert make --out $root/edge.new --name "${names[@]}" > /dev/null
-  cat $root/edge.new/server.pem $root/edge.new/server.key > $root/edge.new/edge.pem
-  rm $root/edge.new/server.*
   chmod 0755 $root/edge.new
   chmod 0644 $root/edge.new/ca.pem
-  chmod 0400 $root/edge.new/edge.pem
-  chown $edge:$edge $root/edge.new/edge.pem
+  chmod 0400 $root/edge.new/server.*
+  chown $node:$node $root/edge.new/server.*
   rm -rf $root/edge
   mv $root/edge.new $root/edge
-  echo "setup: the balancer's certificate is for ${names[*]}"
+  echo "setup: the certificate for clients is for ${names[*]}"
 }
 
 write_secrets_key() {

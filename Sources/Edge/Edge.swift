@@ -98,8 +98,7 @@ public final class Edge: Sendable {
     }
 
     private func bootstrap(_ tls: ServerTLS?) -> ServerBootstrap {
-        let loops = loops
-        let counters = counters
+        let (loops, counters, gate) = (loops, counters, gate)
         let sendBufferBytes = ChannelOptions.Types.SocketOption.Value(sendBufferBytes)
         return gate.guarding(ServerBootstrap(group: group))
             .serverChannelOption(.backlog, value: 4096)
@@ -120,7 +119,11 @@ public final class Edge: Sendable {
                     try options?.setOption(
                         .recvAllocator,
                         value: AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 512, maximum: 65536))
-                    let sniffer = ProtocolSniffer(loop: bound.value, isSecure: tls != nil)
+                    let sniffer = ProtocolSniffer(
+                        loop: bound.value, isSecure: tls != nil,
+                        client: ClientAddress(channel.remoteAddress))
+                    let proxy = ProxyHeaderHandler(gate) { sniffer.client = $0 }
+                    try channel.pipeline.syncOperations.addHandler(proxy, name: "proxy")
                     if let tls {
                         guard let handler = TLSHandler(tls, established: { try sniffer.established($1) })
                         else {
@@ -157,12 +160,15 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
     private let loop: EdgeLoop
     private let isSecure: Bool
     private let opened: Int
+    /// The connection's peer, or the client that the peer names.
+    var client: ClientAddress?
     private var context: ChannelHandlerContext?
     private var seen: ByteBuffer?
 
-    init(loop: EdgeLoop, isSecure: Bool) {
+    init(loop: EdgeLoop, isSecure: Bool, client: ClientAddress?) {
         self.loop = loop
         self.isSecure = isSecure
+        self.client = client
         opened = loop.second
     }
 
@@ -220,7 +226,6 @@ final class ProtocolSniffer: ChannelInboundHandler, RemovableChannelHandler, Edg
     /// The handlers have names because NIO would otherwise compose a name for each.
     private func install(_ context: ChannelHandlerContext, isHTTP2: Bool) throws {
         let pipeline = context.pipeline.syncOperations
-        let client = ClientAddress(context.remoteAddress)
         if isHTTP2 {
             try pipeline.addHandler(
                 HTTP2Connection(

@@ -71,7 +71,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         loop.connections.insert(self)
     }
 
-    var peer: Peer { Peer.of(context) }
+    var peer: Peer { Peer.of(context, client) }
 
     // MARK: Requests
 

@@ -126,7 +126,7 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         if isClosing || !session.wantsToGoOn { context.close(promise: nil) }
     }
 
-    var peer: Peer { Peer.of(context) }
+    var peer: Peer { Peer.of(context, client) }
 
     // MARK: Requests
 

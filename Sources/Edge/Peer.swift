@@ -1,7 +1,9 @@
 import Glibc
+import HTTPMessages
+import Listener
 import NIOCore
 
-/// The peer of a connection, as the kernel knows it.
+/// The peer of a connection, as the kernel or a trusted proxy knows it.
 public enum Peer: Hashable, Sendable {
     /// `HOST:PORT`.
     case address(String)
@@ -17,8 +19,15 @@ public enum Peer: Hashable, Sendable {
         return String(address[..<colon])
     }
 
-    /// Looks the peer up at each call, so that a connection keeps no memory for it.
-    static func of(_ context: ChannelHandlerContext?) -> Peer {
+    /// Looks the peer up at each call, so that a connection keeps no memory for it. Where the peer is a proxy
+    /// that names its client, the client counts as the peer.
+    static func of(_ context: ChannelHandlerContext?, _ client: ClientAddress?) -> Peer {
+        if let context, client?.isNamed == true,
+            let proxy = try? context.pipeline.syncOperations.handler(type: ProxyHeaderHandler.self),
+            let source = proxy.source
+        {
+            return .address(source)
+        }
         guard let context, let address = context.remoteAddress else { return .unknown }
         guard case .unixDomainSocket = address else {
             return .address("\(address.ipAddress ?? "?"):\(address.port ?? 0)")

@@ -134,7 +134,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         if loop.isDraining { drain() }
     }
 
-    var peer: Peer { Peer.of(context) }
+    var peer: Peer { Peer.of(context, nil) }
 
     // MARK: From the client
 

@@ -5,6 +5,9 @@ public struct ClientAddress: Hashable, Sendable {
     /// nobody.
     public let key: UInt64
     public let isLoopback: Bool
+    /// Whether a trusted proxy has named this client of a connection that it carries through. Such a client
+    /// is no proxy itself, wherever it is.
+    public private(set) var isNamed = false
 
     /// Four bytes or sixteen, as they stand in a packet; `nil` for any other number of them.
     public init?(bytes: some Collection<UInt8>) {
@@ -28,6 +31,13 @@ public struct ClientAddress: Hashable, Sendable {
     private init(key: UInt64, isLoopback: Bool) {
         self.key = key
         self.isLoopback = isLoopback
+    }
+
+    /// The same address, named by a proxy.
+    public var named: ClientAddress {
+        var copy = self
+        copy.isNamed = true
+        return copy
     }
 
     private static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {

@@ -37,10 +37,15 @@ public struct ConnectionGate: Sendable {
         }
 
         private func boundKey(of client: ClientAddress?) -> UInt64? {
-            guard let client, countsLoopback || !client.isLoopback,
-                !exempt.contains(where: { $0.contains(client) })
+            guard let client, countsLoopback || !client.isLoopback || client.isNamed, !isProxy(client)
             else { return nil }
             return client.key
+        }
+
+        /// Whether a proxy has connected, which may name its clients.
+        public func isProxy(_ peer: ClientAddress?) -> Bool {
+            guard let peer, !peer.isNamed else { return false }
+            return exempt.contains { $0.contains(peer) }
         }
 
         /// The same for the connections that an address makes.
@@ -94,13 +99,20 @@ public struct ConnectionGate: Sendable {
     /// connection, and must not report it to `closed`.
     public mutating func admit(_ client: ClientAddress?, now: MonotonicTime) -> Verdict {
         guard open < bounds.connectionsMax else { return .full }
+        let verdict = count(client, now: now)
+        if verdict == .admitted { open += 1 }
+        return verdict
+    }
+
+    /// Counts an open connection for this address, as `admit` does. Where the verdict is `admitted` the
+    /// caller must report the end of the connection to `uncount`.
+    public mutating func count(_ client: ClientAddress?, now: MonotonicTime) -> Verdict {
         if let key = bounds.keyOfNew(client), rates?.take(key, now: now) == false { return .tooFast }
         if let key = bounds.key(of: client), let most = bounds.perAddressMax {
             let count = byAddress[key] ?? 0
             guard count < most else { return .tooManyOfAddress }
             byAddress[key] = count + 1
         }
-        open += 1
         return .admitted
     }
 
@@ -108,6 +120,10 @@ public struct ConnectionGate: Sendable {
     public mutating func closed(_ client: ClientAddress?) {
         open -= 1
         failedUntil = nil
+        uncount(client)
+    }
+
+    public mutating func uncount(_ client: ClientAddress?) {
         guard let key = bounds.key(of: client), let count = byAddress[key] else { return }
         byAddress[key] = count > 1 ? count - 1 : nil
     }

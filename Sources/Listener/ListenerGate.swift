@@ -11,6 +11,8 @@ public final class ListenerCounters: Sendable {
     public let refusedOfAddress = Atomic<Int>(0)
     /// Connections that the gate closed at once because their address makes them too fast.
     public let refusedTooFast = Atomic<Int>(0)
+    /// Connections that a header of the PROXY protocol ended: it was malformed, or no proxy had sent it.
+    public let proxyHeaders = Atomic<Int>(0)
     /// How often the listeners began to pause because all places were taken.
     public let pauses = Atomic<Int>(0)
     /// Connections that could not be accepted for want of descriptors.
@@ -28,6 +30,8 @@ public enum ListenerNotice: Hashable, Sendable {
     case tooManyOfAddress(String)
     /// An address makes connections faster than it may.
     case tooFast(String)
+    /// An address has sent a header of the PROXY protocol that does not count, and why.
+    case proxyHeader(String, String)
 }
 
 /// Carries out what `ConnectionGate` decides, for all listeners of one kind.
@@ -41,7 +45,7 @@ public final class ListenerGate: Sendable {
 
     private let state: Mutex<State>
     public let counters = ListenerCounters()
-    private let tell: @Sendable (ListenerNotice) -> Void
+    let tell: @Sendable (ListenerNotice) -> Void
 
     public init(
         _ bounds: ConnectionGate.Bounds, tell: @escaping @Sendable (ListenerNotice) -> Void = { _ in }
@@ -81,20 +85,13 @@ public final class ListenerGate: Sendable {
         let (verdict, connectionsMax) = state.withLock {
             ($0.gate.admit(client, now: now), $0.gate.bounds.connectionsMax)
         }
-        switch verdict {
-        case .admitted:
+        if verdict == .admitted {
             connection.closeFuture.whenComplete { _ in
                 self.state.withLock { $0.gate.closed(client) }
                 self.follow()
             }
-        case .full: break
-        case .tooManyOfAddress:
-            counters.refusedOfAddress.add(1, ordering: .relaxed)
-            tell(.tooManyOfAddress(ListenerGate.name(connection)))
-        case .tooFast:
-            counters.refusedTooFast.add(1, ordering: .relaxed)
-            tell(.tooFast(ListenerGate.name(connection)))
         }
+        note(verdict, of: ListenerGate.name(connection))
         if follow() {
             counters.pauses.add(1, ordering: .relaxed)
             tell(.full(connections: connectionsMax))
@@ -102,7 +99,29 @@ public final class ListenerGate: Sendable {
         return verdict == .admitted
     }
 
-    private static func name(_ connection: any Channel) -> String {
+    /// Counts the connection for the client that its proxy names. Returns false where the client has no room.
+    func count(_ client: ClientAddress?, named name: String, of connection: any Channel) -> Bool {
+        let now = ListenerGate.now
+        let verdict = state.withLock { $0.gate.count(client, now: now) }
+        note(verdict, of: name)
+        guard verdict == .admitted else { return false }
+        connection.closeFuture.whenComplete { _ in self.state.withLock { $0.gate.uncount(client) } }
+        return true
+    }
+
+    private func note(_ verdict: ConnectionGate.Verdict, of name: String) {
+        switch verdict {
+        case .admitted, .full: break
+        case .tooManyOfAddress:
+            counters.refusedOfAddress.add(1, ordering: .relaxed)
+            tell(.tooManyOfAddress(name))
+        case .tooFast:
+            counters.refusedTooFast.add(1, ordering: .relaxed)
+            tell(.tooFast(name))
+        }
+    }
+
+    static func name(_ connection: any Channel) -> String {
         connection.remoteAddress?.ipAddress ?? "a local socket"
     }
 

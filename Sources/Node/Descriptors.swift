@@ -83,6 +83,11 @@ private final class ToldNotices: Sendable {
                     "connections of one address were refused: the address makes them too fast",
                     ["address": "\(address)"]
                 )
+            case .proxyHeader(let address, let reason):
+                (
+                    "a header of the PROXY protocol ended its connection",
+                    ["address": "\(address)", "reason": "\(reason)"]
+                )
             }
         let key = "\(whose) \(line)"
         guard let withheld = told.withLock({ $0.pass(key, now: Clock.monotonic()) }) else { return }

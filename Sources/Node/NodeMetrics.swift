@@ -303,6 +303,10 @@ final class NodeMetrics: Sendable {
             "tidecast_connections_too_fast_total",
             "Connections that were closed as they came because their address made them too fast.",
             read: { Double(refused.refusedTooFast.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_proxy_headers_refused_total",
+            "Connections that a malformed header of the PROXY protocol ended, or one of a stranger.",
+            read: { Double(refused.proxyHeaders.load(ordering: .relaxed)) })
     }
 
     func watch(_ clients: ClientLimits) {

@@ -86,7 +86,8 @@ struct BrokenConnectionTests {
                 channel.eventLoop.makeCompletedFuture {
                     channel.closeFuture.cascade(to: isGone)
                     try channel.pipeline.syncOperations.addHandler(Breaker(moment))
-                    let sniffer = ProtocolSniffer(loop: bound.value.loop, isSecure: isSecure)
+                    let sniffer = ProtocolSniffer(
+                        loop: bound.value.loop, isSecure: isSecure, client: nil)
                     try channel.pipeline.syncOperations.addHandler(sniffer, name: "sniffer")
                 }
             }

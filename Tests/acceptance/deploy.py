@@ -129,9 +129,8 @@ def kubernetes():
         kinds.append(one["kind"])
         if one["kind"] == "NetworkPolicy":
             rules = one["spec"]["ingress"]
-            for port in [port["port"] for rule in rules for port in rule["ports"]]:
-                check(port == 8787 or all("from" in rule for rule in rules),
-                      f"kubernetes.yaml: anybody reaches port {port}")
+            for port in [port["port"] for rule in rules if "from" not in rule for port in rule["ports"]]:
+                check(port == 8443, f"kubernetes.yaml: anybody reaches port {port}")
         template = one["spec"].get("template")
         if not template:
             continue

@@ -96,9 +96,8 @@ def hygiene(cluster):
         anonymous = [mount for mount in one["Mounts"] if mount["Type"] == "volume"
                      and len(mount["Name"]) == 64]
         check(not anonymous, f"{name} has a volume without a name: {anonymous}")
-    for service, path in (("gateway", "/secrets/database/password"), ("gateway", "/secrets/edge/edge.pem"),
-                          ("db", "/secrets/node/peer.key"), ("balancer", "/secrets/node/engine"),
-                          ("db", "/secrets/node/secrets.key")):
+    for service, path in (("gateway", "/secrets/database/password"), ("db", "/secrets/edge/server.key"),
+                          ("db", "/secrets/node/peer.key"), ("db", "/secrets/node/secrets.key")):
         refused = subprocess.run(["docker", "exec", cluster.containers(service)[0], "cat", path],
                                  capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         check("Permission denied" in refused.stderr, f"{service} can read {path}")

@@ -126,7 +126,7 @@ class Compose:
     def edge(self):
         path = os.path.join(self.work, "ca.pem")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self.exec("balancer", "cat", "/secrets/edge/ca.pem"))
+            file.write(self.exec("gateway", "cat", "/secrets/edge/ca.pem"))
         return Edge(self.port, path)
 
     def view(self, container):

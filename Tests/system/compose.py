@@ -31,8 +31,8 @@ def fill_in(value):
 def without_setup(name, service, database):
     """A service without the files that the service `setup` makes in containers: the database has a well-known
     password, the nodes' own keys are not sealed, and nodes speak without TLS, which stays within the
-    namespaces. `auto` becomes the node's own name, and a gateway gets no public URL, since no balancer runs
-    here."""
+    namespaces. `auto` becomes the node's own name, and a gateway gets no public URL and no TLS: no balancer
+    runs here."""
     service = dict(service)
     environment = {key: str(value) for key, value in service.get("environment", {}).items()}
     if "POSTGRES_PASSWORD_FILE" in environment:
@@ -47,7 +47,7 @@ def without_setup(name, service, database):
         elif word in ("--peer-cert", "--peer-key", "--peer-ca"):
             next(words)
             command += ["--insecure-peers"] if word == "--peer-ca" else []
-        elif word == "--public-url":
+        elif word in ("--public-url", "--listen-tls", "--cert", "--key"):
             next(words)
         elif word == "--node":
             command += [word, next(words).replace("auto", name)]

@@ -112,7 +112,7 @@ public final class ClientLimits: Sendable {
     }
 
     private func isOfProxy(_ request: HTTPRequest) -> Bool {
-        guard let peer = request.client else { return false }
+        guard let peer = request.client, !peer.isNamed else { return false }
         return proxies.contains { $0.contains(peer) }
     }
 

@@ -57,7 +57,9 @@ struct RequestRouter {
     private var nodeRequest: NodeRequest? {
         if target.matches(0, "healthz") { return .health }
         if target.matches(0, "readyz") { return .ready }
-        return target.matches(0, "metrics") ? .metrics : nil
+        // Whoever comes through a balancer is outside; the operator's network reaches the node itself.
+        guard target.matches(0, "metrics"), request.client?.isNamed != true else { return nil }
+        return .metrics
     }
 
     /// The file for browsers at the path: the JavaScript client, or a development server's page.
