@@ -13,6 +13,11 @@ extension NodeCounters {
             log.error(
                 "the journal lacks the bodies of \(count) waiting messages; their devices are told",
                 metadata: metadata)
+        case .markMended(let other):
+            marksMended.add(1, ordering: .relaxed)
+            log.error(
+                "the mark of another partition's outbox did not fit it, and was set right",
+                metadata: ["partition": "\(partition.rawValue)", "outbox": "\(other.rawValue)"])
         case .cameLate(let count): cameLate.add(count, now: Clock.monotonic(), log)
         case .pushesEnded(let counts):
             for (kind, count) in counts { pushes.note(.expired, of: kind, count) }

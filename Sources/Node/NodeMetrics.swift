@@ -44,6 +44,10 @@ final class NodeMetrics: Sendable {
         registry.counter(
             "tidecast_fingerprint_differences_total", "Pairs of partitions found to count different members.",
             read: { Double(counters.fingerprintDifferences.load(ordering: .relaxed)) })
+        registry.counter(
+            "tidecast_outbox_marks_mended_total",
+            "Marks of other partitions' outboxes that did not fit them and were set right.",
+            read: { Double(counters.marksMended.load(ordering: .relaxed)) })
         registry.gauge(
             "tidecast_partitions_quarantined",
             "Partitions of this node that are quarantined, so not served.",

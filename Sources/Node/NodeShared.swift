@@ -96,7 +96,8 @@ final class NodeShared: Sendable {
     }
     func note(_ notice: PartitionNotice, of partition: PartitionID) {
         switch notice {
-        case .bodiesGone, .cameLate, .pushesEnded, .goneHeld, .clockLeapt, .clockAgrees: break
+        case .bodiesGone, .cameLate, .pushesEnded, .goneHeld, .clockLeapt, .clockAgrees, .markMended:
+            break
         case .journalRefuses(let reason):
             refusals.begin(partition, reason, now: Clock.monotonic(), log: log)
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
@@ -159,6 +160,7 @@ final class NodeShared: Sendable {
 final class NodeCounters: Sendable {
     let fingerprintDifferences = Atomic<Int>(0)
     let bodiesGone = Atomic<Int>(0)
+    let marksMended = Atomic<Int>(0)
     let clockLeaps = Atomic<Int>(0)
     /// Milliseconds by which the node's clock is ahead of the home's.
     let clockAhead = Atomic<Int64>(0)

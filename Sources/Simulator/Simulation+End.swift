@@ -54,6 +54,10 @@ extension Simulation {
             violations.append(
                 Violation(guarantee: "G7", description: "\(waiting.count) operations are never answered"))
         }
+        if marksMended > 0 {
+            violations.append(
+                Violation(guarantee: "G2", description: "\(marksMended) marks did not fit their outboxes"))
+        }
         if fingerprintDifferences > 0 {
             violations.append(
                 Violation(guarantee: "G1", description: "\(fingerprintDifferences) fingerprints differed"))

@@ -91,6 +91,7 @@ public final class Simulation {
     /// The gateway's numbers of sends to each partition, in this run.
     var sendNumbers: [PartitionID: UInt64] = [:]
     var fingerprintDifferences = 0
+    var marksMended = 0
     /// How many bodies a device waited for and no journal had.
     var bodiesGone = 0
     /// The most unfinished fan-outs that a partition ever had.
@@ -352,7 +353,9 @@ public final class Simulation {
             case .stream(_, let frame): deliver(frame.value, from: id)
             case .push: preconditionFailure("no device of this simulation has an address")
             case .fingerprintsDiffer: fingerprintDifferences += 1
-            case .notice(let notice): if case .bodiesGone(let count) = notice { bodiesGone += count }
+            case .notice(.bodiesGone(let count)): bodiesGone += count
+            case .notice(.markMended): marksMended += 1
+            case .notice: break
             }
         }
     }

@@ -182,6 +182,8 @@ public struct OutboxFrame: Sendable {
     var cuts: [Cut] = []
     /// The receiver has said that it has everything up to here.
     var floor = Sequence.zero
+    /// The receiver has told this mark, and the sender has never made an entry of this number.
+    var denied: ToldMark?
     /// The sender's wall clock when it made the frame: the messages of the entries are dated by it.
     public var clock: WallTime
     /// Since when the frame's way counts, by the receiver's monotonic clock; `nil` for a way that does not.
@@ -189,6 +191,13 @@ public struct OutboxFrame: Sendable {
     public var entries: [OutboxEntry]
 
     public var weight: Int { entries.reduce(0) { $0 + $1.weight } }
+}
+
+/// A receiver's mark by the names of what it counts.
+struct ToldMark: Hashable, Sendable {
+    var history: History
+    var generation: UInt64
+    var number: Sequence
 }
 
 /// How far a receiver has durably applied an outbox.
@@ -355,6 +364,9 @@ public enum PartitionNotice: Hashable, Sendable {
     case pushesEnded([Transport.Kind: Int])
     /// More addresses of a project would be gone than may be in a day: further words are held.
     case goneHeld(ProjectNumber, Transport.Kind)
+    /// The mark of this partition's outbox did not fit the outbox. The machine has set the mark right; what
+    /// the outbox has let go of by a false acknowledgement is lost, but for the members of topics.
+    case markMended(of: PartitionID)
     /// The wall clock is this far ahead of where it should be, or behind where negative. Nothing expires and
     /// no device ends until the clock agrees again or another clock vouches for it.
     case clockLeapt(milliseconds: Int64)

@@ -33,6 +33,8 @@ public final class Partition {
     var offered = PartitionMap<Offered>()
     /// Frames of other partitions with entries left to be applied, at most one of each partition.
     var deferred: [OutboxFrame] = []
+    /// Marks that receivers have told, and that are none of this partition's outboxes.
+    var denied = PartitionMap<Denial>()
     var outboxWaiters = PartitionMap<[OutboxWaiter]>()
     var resolutions: [ConditionTicket: Resolution] = [:]
     /// The answers to senders of conditions that are not resolved, and others' questions that wait here.

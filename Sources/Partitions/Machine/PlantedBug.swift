@@ -104,6 +104,8 @@ import Model
         /// A token that its environment at Apple's does not know is not tried in the other one
         /// (rule: gone-by-generation).
         public static let neverElsewhere = PlantedBug(rawValue: 1 << 45)
+        /// A sender and a receiver believe marks that do not fit together (rule: denied-marks).
+        public static let denyNothing = PlantedBug(rawValue: 1 << 46)
         /// The sender of a condition is answered before the devices have decided
         /// (rule: conditions-at-the-devices).
         public static let answerUndecided = PlantedBug(rawValue: 1 << 50)

@@ -24,15 +24,17 @@ extension Partition {
     /// keeps the same entries by both records.
     func frame(_ entries: [OutboxEntry], to partition: PartitionID, _ now: Instant) -> OutboxFrame {
         let outbox = state.outboxes[partition] ?? Outbox()
-        let floor = outbox.unacknowledged.first?.predecessor ?? outbox.last
+        let floor = floor(of: outbox, to: partition)
         let cuts = state.formerGenerations.map { former in
-            OutboxFrame.Cut(
-                generation: former.next, kept: state.kept(of: Sequence(.max), in: former.next - 1))
+            let kept = state.kept(of: Sequence(.max), in: former.next - 1)
+            // Perhaps no entry has this number. Then the newest entry before it counts.
+            let newest = outbox.unacknowledged.last { $0.number <= kept }?.number
+            return OutboxFrame.Cut(generation: former.next, kept: min(kept, newest ?? floor))
         }
         return OutboxFrame(
-            from: id, history: history, generation: state.generation, cuts: cuts,
-            floor: max(floor, acknowledged[partition] ?? .zero), clock: now.wall,
-            underWaySince: now.monotonic, entries: entries)
+            from: id, history: history, generation: state.generation, cuts: cuts, floor: floor,
+            denied: deniedMark(of: partition), clock: now.wall, underWaySince: now.monotonic,
+            entries: entries)
     }
 
     /// The mark from which a frame goes on, in the sender's generation; `nil` where that is known here.

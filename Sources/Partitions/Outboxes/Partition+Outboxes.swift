@@ -29,15 +29,20 @@ extension Partition {
 
     /// Applies a frame whose messages are dated by this partition's clock.
     private func take(_ frame: OutboxFrame, _ turn: inout Turn) {
-        let mark = state.marks[frame.from]
-        if let mark, mark.history != frame.history {
-            // The sender has another history, and numbers of two histories cannot be compared.
-            return
-        }
-        // The sender made this frame before its journal lost its end, and no longer knows the entries.
-        guard frame.generation >= mark?.generation ?? 0 else { return }
-        var number = mark?.number ?? .zero
+        var mark = state.marks[frame.from]
         var applied = false
+        if isMisfit(mark, frame) {
+            mend(frame, &turn)
+            mark = state.marks[frame.from]
+            applied = true
+        }
+        // Numbers of two histories cannot be compared. A sender of a former generation made the frame before
+        // its journal lost its end, and no longer knows the entries. The sender hears the mark: it denies a
+        // mark that is none of its outbox.
+        if let mark, mark.history != frame.history || frame.generation < mark.generation {
+            return acknowledge(to: frame.from, by: pipeline.confirmed(), &turn)
+        }
+        var number = mark?.number ?? .zero
         if let base = base(for: frame, mark) {
             propose(
                 .rebase(
@@ -49,7 +54,7 @@ extension Partition {
         for offered in frame.entries {
             if offered.number <= number { continue }
             let entry = following(offered, number)
-            guard entry.follows(number) else { break }
+            guard entry.follows(number), isOfOutbox(number, before: entry, in: frame) else { break }
             let isWhole = receive(entry, from: frame.from, history: frame.history, applied: &applied, &turn)
             guard isWhole else {
                 keep(frame)
@@ -152,6 +157,7 @@ extension Partition {
     }
 
     func onAcknowledged(_ said: OutboxAcknowledgement, _ turn: inout Turn) {
+        if isStrange(said) { return deny(said) }
         guard said.mark == .zero || said.history == history else { return }
         guard said.generation <= state.generation else { return }
         // A receiver in another database may have lost this mark since: the acknowledgement may be a late one
@@ -162,6 +168,7 @@ extension Partition {
         said.mark = reached(said, outbox)
         // Entries that are not durable were offered to nobody, whatever the receiver says.
         guard said.mark <= outbox.last, said.mark <= pipeline.durable else { return }
+        denied[said.from] = nil
         let known = acknowledged[said.from] ?? .zero
         let isNew =
             said.mark > known || outbox.unacknowledged.first.map { $0.number <= said.mark } ?? false

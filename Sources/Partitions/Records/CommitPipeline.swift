@@ -120,6 +120,11 @@ struct CommitPipeline {
         }
     }
 
+    /// What records in flight have applied of the partition's outbox is not told.
+    mutating func forgetMarks(of partition: PartitionID) {
+        for index in inFlight.indices { inFlight[index].marks.removeAll { $0.partition == partition } }
+    }
+
     /// The ticket that the next accepted condition will have.
     var nextTicket: ConditionTicket { ConditionTicket(record: cursor.record, ordinal: cursor.ordinal) }
 

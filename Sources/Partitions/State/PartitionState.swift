@@ -215,7 +215,7 @@ struct PartitionState: ~Copyable {
             startGeneration(number, leavingOut: leftOut, record: cursor.record)
         case .rebase(let from, let history, let generation, let number):
             var mark = mark(of: from, history)
-            (mark.generation, mark.number) = (generation, number)
+            (mark.history, mark.generation, mark.number) = (history, generation, number)
             // The entry's number may come again: what is applied stays, and the whole entry is applied again.
             if let part = mark.part { (mark.fingerprint, mark.part) = (part.fingerprint, nil) }
             marks[from] = mark

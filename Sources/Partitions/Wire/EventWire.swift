@@ -19,7 +19,14 @@ extension PartitionEvent {
     public func encode(into out: inout ByteWriter) {
         switch self {
         case .offered(let frame):
-            out.u8(2)
+            if let denied = frame.denied {
+                out.u8(7)
+                out.u64(denied.history.rawValue)
+                out.varint(denied.generation)
+                out.varint(denied.number.rawValue)
+            } else {
+                out.u8(2)
+            }
             out.varint(UInt64(frame.from.rawValue))
             out.u64(frame.history.rawValue)
             out.varint(frame.generation)
@@ -60,8 +67,15 @@ extension PartitionEvent {
     }
 
     public static func decode(from reader: inout ByteReader) throws(DecodeError) -> PartitionEvent {
-        switch try reader.u8() {
-        case 2:
+        let kind = try reader.u8()
+        switch kind {
+        case 2, 7:
+            let denied: ToldMark? =
+                kind == 2
+                ? nil
+                : ToldMark(
+                    history: History(try reader.u64()), generation: try reader.varint(),
+                    number: try reader.sequence())
             var frame = OutboxFrame(
                 from: try reader.partition(), history: History(try reader.u64()),
                 generation: try reader.varint(), clock: WallTime(milliseconds: 0), entries: [])
@@ -70,6 +84,7 @@ extension PartitionEvent {
                 frame.cuts.append(.init(generation: generation, kept: Sequence(try reader.varint())))
             }
             frame.floor = try reader.sequence()
+            frame.denied = denied
             frame.clock = try reader.wallTime()
             for _ in 0..<(try reader.count(max: WireLimits.countMax, elementBytesMin: 11)) {
                 frame.entries.append(try reader.entry())
