@@ -57,7 +57,7 @@ struct RequestRouter {
     private var nodeRequest: NodeRequest? {
         if target.matches(0, "healthz") { return .health }
         if target.matches(0, "readyz") { return .ready }
-        // Whoever comes through a balancer is outside; the operator's network reaches the node itself.
+        // A client behind a balancer is outside; the operator's network reaches the node itself.
         guard target.matches(0, "metrics"), request.client?.isNamed != true else { return nil }
         return .metrics
     }
