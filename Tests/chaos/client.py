@@ -2,6 +2,7 @@
 import http.client
 import json
 import random
+import select
 import socket
 import threading
 import time
@@ -28,6 +29,12 @@ def connection(gateway, timeout):
     return http.client.HTTPConnection(gateway.address, API_PORT, timeout=timeout)
 
 
+def is_ended(link):
+    """Whether the other side has ended this idle connection. HTTP libraries look before they use a connection
+    again (urllib3's `is_connection_dropped`); http.client does not."""
+    return bool(link.sock and select.select([link.sock], [], [], 0)[0])
+
+
 class Client:
     """One thread's connections: one to each gateway, kept open."""
 
@@ -38,7 +45,7 @@ class Client:
     def call(self, gateway, method, path, body=None, headers=None):
         """(status, JSON). Status 0: the connection broke, so the outcome is not known."""
         link = self.kept.pop(gateway.name, None)
-        if link is None:
+        if link is None or is_ended(link):
             link = connection(gateway, TIMEOUT)
         try:
             if link.sock is None:
