@@ -45,6 +45,8 @@ public struct APIError: Error, Sendable {
     var credentialReason: CredentialReason?
     /// The fault of a body of which nothing could be read.
     var bodyFault: BodyFault?
+    /// The request has a name that the schema does not have.
+    private(set) var isUnknownName = false
     /// No path of the API matches the request's.
     var isUnknownPath = false
 
@@ -75,8 +77,16 @@ public struct APIError: Error, Sendable {
     static func unknownField(_ name: String, at path: String) -> APIError {
         let place = path.isEmpty ? "" : " at '\(path)'"
         let text = "Invalid JSON payload received. Unknown name \"\(name)\"\(place): Cannot find field."
-        return APIError(
+        var error = APIError(
             status: .invalidArgument, message: text, fcmCode: nil, violations: [(path, text)])
+        error.isUnknownName = true
+        return error
+    }
+
+    static func unknownNames(_ names: UnknownNames) -> APIError {
+        let violations = names.found.map { unknownField($0.name, at: $0.path).violations[0] }
+        let text = violations.map(\.description).joined(separator: "\n")
+        return APIError(status: .invalidArgument, message: text, fcmCode: nil, violations: violations)
     }
 
     static func badJSON(_ reason: String) -> APIError {

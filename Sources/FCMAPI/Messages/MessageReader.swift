@@ -42,6 +42,15 @@ struct MessageReader {
 
     func read(_ body: JSONValue) throws(APIError) -> ReadMessage {
         guard body.kind == .object else { throw .badJSON("The body must be an object.") }
+        do {
+            return try readKnown(body)
+        } catch {
+            guard error.isUnknownName else { throw error }
+            throw .unknownNames(UnknownNames(body, .request))
+        }
+    }
+
+    private func readKnown(_ body: JSONValue) throws(APIError) -> ReadMessage {
         let request = try SchemaReader.fields(body, .request, path: "")
         guard let message = request[RequestField.message] else {
             throw .invalid("message", "The message is not set.")

@@ -128,9 +128,20 @@ struct Platforms {
         let path = "\(block.path).fcm_options"
         let options = try SchemaReader.fields(value, .webpushOptions, path: path)
         try Platforms.checkLabel(options[Web.label], path)
-        if let link = options[Web.link]?.string, !link.starts(with: "https://".utf8) {
-            throw .invalid("\(path).link", "The link must be an https URL.")
+        if let link = options[Web.link]?.string, !link.isEmpty, !Platforms.isLink(link) {
+            throw .invalid("\(path).link", "The link must be an https URL, or one of localhost.")
         }
+    }
+
+    /// Browsers trust pages of their own machine as they trust https, so developers link to them.
+    private static func isLink(_ link: Bytes) -> Bool {
+        if link.starts(with: "https://".utf8) { return true }
+        for host in ["http://localhost", "http://127.0.0.1"] where link.starts(with: host.utf8) {
+            let port = link.dropFirst(host.utf8.count)
+            let rest = port.first == UInt8(ascii: ":") ? port.dropFirst().drop { 0x30...0x39 ~= $0 } : port
+            return rest.first.map { "/?#".utf8.contains($0) } ?? true
+        }
+        return false
     }
 
     private func check(apns block: Block, _ payloadBytesMax: Int) throws(APIError) {

@@ -47,7 +47,8 @@ extension PushComposer {
     private func webPayload(
         _ event: Event, _ block: JSONValue?, project: ProjectNumber, isHigh: Bool
     ) -> [UInt8] {
-        let link = block?["fcmOptions"]?["link"]
+        let set = block?["fcmOptions"]?["link"]
+        let link = set?.string?.isEmpty == true ? nil : set
         var out = JSONWriter(capacity: 1024)
         out.beginObject()
         event.writeFrom(project, to: &out)

@@ -34,7 +34,14 @@ extension RequestRouter {
         do {
             return try api.parser.parse(body, isLenient: true)
         } catch {
-            throw .badJSON(RequestRouter.otherText(body) ?? error.reason)
+            throw .badJSON(RequestRouter.otherText(body) ?? RequestRouter.halfText(body) ?? error.reason)
+        }
+    }
+
+    /// Why the body is no JSON, where a text was cut inside a character.
+    private static func halfText(_ body: [UInt8]) -> String? {
+        HalfCharacter.first(in: body).map {
+            "A string has \($0), half of a character: was a text cut in two inside an emoji?"
         }
     }
 

@@ -24,6 +24,25 @@ struct RequestRouter {
     }
 
     mutating func route() throws(APIError) -> APIAction {
+        if request.method == .head { return try head() }
+        return try routeWhole()
+    }
+
+    /// The answer to GET, of which the edge sends the head alone (RFC 9110 §9.3.2). A stream or a socket
+    /// would begin, so it has no head.
+    private func head() throws(APIError) -> APIAction {
+        let whole = HTTPRequest(
+            method: .get, target: request.target, authority: request.authority, fields: request.fields,
+            body: request.body, isSecure: request.isSecure, client: request.client)
+        var router = RequestRouter(api: api, request: whole, isAdmin: isAdmin, now: now, id: id)
+        let action = try router.routeWhole()
+        switch action {
+        case .listen, .socket: return .respond(HTTPResponse(status: 405, fields: [("allow", "GET")]))
+        default: return action
+        }
+    }
+
+    private mutating func routeWhole() throws(APIError) -> APIAction {
         if target.hasTooManyParameters {
             throw .invalid("query", "The query may have at most \(Target.parametersMax) parameters.")
         }
