@@ -107,6 +107,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
     /// The data of the client's newest PING. A turn answers one of them (RFC 6455 §5.5.3).
     private var ping: ByteBuffer?
     private var clocks: WebSocketClocks
+    private let client: ClientAddress?
     private var guardian = AbuseGuard()
     private var pending: PendingBytes
     private var streams: KeptBytes
@@ -115,6 +116,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
 
     init(_ responder: Responder, loop: EdgeLoop, client: ClientAddress?) {
         self.loop = loop
+        self.client = client
         self.responder = responder
         clocks = WebSocketClocks(loop.configuration, second: loop.second)
         let address = loop.budgets.key(of: client)
@@ -134,7 +136,7 @@ final class WebSocketConnection: ChannelInboundHandler, ResponderTransport, Flus
         if loop.isDraining { drain() }
     }
 
-    var peer: Peer { Peer.of(context, nil) }
+    var peer: Peer { Peer.of(context, client) }
 
     // MARK: From the client
 

@@ -109,15 +109,15 @@ public final class ListenerGate: Sendable {
         return true
     }
 
-    private func note(_ verdict: ConnectionGate.Verdict, of name: String) {
+    private func note(_ verdict: ConnectionGate.Verdict, of name: @autoclosure () -> String) {
         switch verdict {
         case .admitted, .full: break
         case .tooManyOfAddress:
             counters.refusedOfAddress.add(1, ordering: .relaxed)
-            tell(.tooManyOfAddress(name))
+            tell(.tooManyOfAddress(name()))
         case .tooFast:
             counters.refusedTooFast.add(1, ordering: .relaxed)
-            tell(.tooFast(name))
+            tell(.tooFast(name()))
         }
     }
 

@@ -40,11 +40,11 @@ public enum ProxyHeader: Hashable, Sendable {
 
     /// Reads the header at the beginning of a connection's bytes.
     public init(at start: some Collection<UInt8>) {
-        let bytes = Array(start.prefix(ProxyHeader.bytesMax))
-        guard ProxyHeader.signature.starts(with: bytes.prefix(12)) else {
+        guard ProxyHeader.signature.starts(with: start.prefix(ProxyHeader.signature.count)) else {
             self = .absent
             return
         }
+        let bytes = Array(start.prefix(ProxyHeader.bytesMax))
         guard bytes.count >= ProxyHeader.fixedBytes else {
             self = .incomplete
             return

@@ -23,7 +23,7 @@ enum HalfCharacter {
         return nil
     }
 
-    /// The code unit of the escape `\uXXXX` that begins at an index.
+    /// The code unit of an escape such as `\ud83d` that begins at an index.
     private static func unit(_ json: [UInt8], at index: Int) -> UInt16? {
         guard index + 6 <= json.count, json[index] == UInt8(ascii: "\\"), json[index + 1] == UInt8(ascii: "u")
         else { return nil }
