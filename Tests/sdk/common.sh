@@ -50,3 +50,17 @@ wait_until_ready() {
     sleep 0.1
   done
 }
+tidecast() { "$unprivileged" "$TIDECAST" "$@"; }
+# start_at_names: a server at the names, whose projects `shop` and `other` are made; `server` is its process. A backend's and a
+# device's key of `shop`, and a token of `other`, are in the environment.
+start_at_names() {
+  ip netns exec "$space" "$unprivileged" "$TIDECAST" server --data "$work/data" --listen 127.0.0.1:8787 \
+    --listen-tls 127.0.0.1:443 --cert "$work/certs/server.pem" --key "$work/certs/server.key" 2> "$work/log" &
+  server=$!
+  wait_until_ready
+  export DEVICE_KEY BEARER FOREIGN_TOKEN
+  DEVICE_KEY=$(tidecast project key create shop --kind device --data "$work/data")
+  BEARER=$(tidecast project key create shop --kind bearer --data "$work/data")
+  FOREIGN_TOKEN=$(tidecast device register --project other --json --data "$work/data" \
+    | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])')
+}

@@ -5,7 +5,6 @@
 . "$(dirname "$0")/common.sh"
 # These libraries have the hosts of tokens as constants.
 names="$names oauth2.googleapis.com www.googleapis.com accounts.google.com"
-tidecast() { "$unprivileged" "$TIDECAST" "$@"; }
 libraries=$python_environments/test-libraries
 make_environment "$libraries" "$here/libraries.txt"
 enter_namespace
@@ -13,14 +12,7 @@ make_certificate
 for project in shop other; do
   tidecast project create $project --service-account "$work/$project.json" --token-uri "$token_uri" --data "$work/data" > /dev/null
 done
-ip netns exec "$space" "$unprivileged" "$TIDECAST" server --data "$work/data" --listen 127.0.0.1:8787 \
-  --listen-tls 127.0.0.1:443 --cert "$work/certs/server.pem" --key "$work/certs/server.key" 2> "$work/log" &
-server=$!
-wait_until_ready
-export DEVICE_KEY BEARER FOREIGN_TOKEN
-DEVICE_KEY=$(tidecast project key create shop --kind device --data "$work/data")
-BEARER=$(tidecast project key create shop --kind bearer --data "$work/data")
-FOREIGN_TOKEN=$(tidecast device register --project other --json --data "$work/data" | python3 -c 'import json,sys; print(json.load(sys.stdin)["token"])')
+start_at_names
 code=0
 ip netns exec "$space" env PROJECT=shop DATA="$work/data" PLAIN=http://127.0.0.1:8787 SERVICE_ACCOUNT="$work/shop.json" \
   UNPRIVILEGED="$unprivileged" REQUESTS_CA_BUNDLE="$bundle" SSL_CERT_FILE="$bundle" HTTPLIB2_CA_CERTS="$bundle" \
