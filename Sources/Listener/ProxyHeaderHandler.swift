@@ -17,7 +17,7 @@ public final class ProxyHeaderHandler: ChannelInboundHandler, RemovableChannelHa
     /// `HOST:PORT` of the client, where the proxy has told it.
     public private(set) var source: String?
 
-    /// `named` hears of the client that a proxy names; `nil` where the proxy knows no address.
+    /// `named` hears of the client that a proxy names; of one without an address, the proxy's own.
     public init(_ gate: ListenerGate, named: @escaping (ClientAddress?) -> Void) {
         self.gate = gate
         self.named = named
@@ -77,7 +77,13 @@ extension ListenerGate {
     private func judge(_ client: ProxyHeader.Client, of connection: any Channel) -> ProxyHeader.Verdict {
         switch client {
         case .proxy: return .unnamed
-        case .unknown: return .named(nil, source: nil)
+        // All such clients share the bounds of the proxy's own address.
+        case .unknown:
+            let address = ClientAddress(connection.remoteAddress)?.named
+            guard count(address, named: ListenerGate.name(connection), of: connection) else {
+                return .refused
+            }
+            return .named(address, source: nil)
         case .address(let bytes, let port):
             let address = ClientAddress(client)
             let packed = try? SocketAddress(packedIPAddress: ByteBuffer(bytes: bytes), port: Int(port))

@@ -220,6 +220,10 @@ def malformed():
     with socket.create_connection(("127.0.0.1", PORT), LIMIT) as link:
         link.sendall(good + b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         check(link.recv(12) == b"HTTP/1.1 200", "a good header is refused")
+    # A client without an address is one of the balancer's all the same.
+    with socket.create_connection(("127.0.0.1", PORT), LIMIT) as link:
+        link.sendall(SIGNATURE + b"\x21\x00\0\0GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        check(link.recv(12) == b"HTTP/1.1 404", "a client without an address reads the metrics")
     print("ok: malformed headers, and headers of strangers")
 
 

@@ -15,8 +15,12 @@ extension Partition {
         #if DEBUG
             if options.planted.contains(.pushUnserved) { return first }
         #endif
-        let served = stored.filter { !$0.isGone && mayServe($0.transport, of: index) }
-        return served.first { $0.mark == nil } ?? served.first ?? first
+        var doubted: StoredTransport?
+        for one in stored where !one.isGone && mayServe(one.transport, of: index) {
+            if one.mark == nil { return one }
+            doubted = doubted ?? one
+        }
+        return doubted ?? first
     }
 
     /// Whether the device's project has a service for the address, as far as the partition knows.
