@@ -141,6 +141,19 @@ struct WordTests {
         }
     }
 
+    @Test("is not believed because a clock that leapt makes a day of minutes")
+    func leaptClock() throws {
+        let (harness, device, _) = try world()
+        try PushTests.answer(harness, WordTests.doubted)
+        harness.now.wall = WallTime(
+            milliseconds: harness.now.wall.milliseconds + 3 * WordTests.day * 1000)
+        harness.pass(seconds: 120)
+        harness.publish("b", to: "news")
+        try PushTests.answer(harness, WordTests.doubted)
+        #expect(stored(harness, device)?.mark?.state == .doubted)
+        check(harness)
+    }
+
     @Test("leaves the address of a device that listens unused, and other settings use it again")
     func listens() throws {
         let (harness, device, credential) = try world()
