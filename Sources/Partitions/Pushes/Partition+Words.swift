@@ -134,7 +134,7 @@ extension Partition {
         let setting = setting(sending.origin.project, sending.origin.kind)
         if let first = known.mark, first.setting == setting {
             let passed = turn.now.wall.milliseconds - first.since.milliseconds
-            if clock.isTrusted, passed >= Int64(options.wordsApart.milliseconds) { end(sending, &turn) }
+            if passed >= Int64(options.wordsApart.milliseconds) { end(sending, &turn) }
             return
         }
         let former = pushAddress(sending.index)?.generation
