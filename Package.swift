@@ -138,7 +138,8 @@ let worlds: [Target] = [
     .floor(
         "Node",
         on: [
-            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Journal", "Credentials", "Quotas",
+            "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "PushMessages", "Journal", "Credentials",
+            "Quotas",
             "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
             "Ownership", "PushScheduling",
             "NodeCore", "PeerLink", "PostgresEngine",

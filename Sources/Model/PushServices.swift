@@ -8,8 +8,8 @@ public struct PushServices: Hashable, Sendable {
     public var fcm = false
     /// Whether a token that its environment at Apple's does not know may be tried in the other one.
     public var triesOtherEnvironment = false
-    /// A fingerprint of the settings for each service, which changes with them. A word about a device counts
-    /// under the settings under which it came (rule: gone-by-generation).
+    /// A checksum of the stored settings for each service, the same on every node. A word about a device
+    /// counts under the settings under which it came (rule: gone-by-generation).
     public var settings: [Transport.Kind: UInt64] = [:]
 
     public init() {}
@@ -35,12 +35,5 @@ public struct PushServices: Hashable, Sendable {
         case .apns: APNsAddress.app(ofPacked: transport.address).map { apps.contains(Array($0)) } ?? false
         case .fcm: fcm
         }
-    }
-}
-
-extension PushServices {
-    /// The fingerprint of stored settings (FNV-1a, 64 bits): the same on every node.
-    public static func fingerprint(_ settings: [UInt8]) -> UInt64 {
-        settings.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
     }
 }

@@ -64,7 +64,7 @@ public struct AddressMark: Hashable, Sendable {
     public var state: State
     /// When the word came, of a doubted address the first one.
     public var since: WallTime
-    /// The fingerprint of the project's settings for the service under which the word came.
+    /// The checksum of the project's settings for the service under which the word came.
     public var setting: UInt64
     public init(_ state: State, since: WallTime, setting: UInt64) {
         self.state = state

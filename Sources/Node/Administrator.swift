@@ -1,3 +1,4 @@
+import Bytes
 import Catalog
 import Credentials
 import EngineDriver
@@ -55,13 +56,9 @@ final class Administrator: Sendable {
                 services.apps = apns.apps(of: project)
                 services.triesOtherEnvironment = apns.triesOtherEnvironment(project)
                 services.fcm = relays.sender(project) != nil
-                services.settings[.web] = contents.webPush[project].map {
-                    PushServices.fingerprint($0.encoded)
-                }
-                services.settings[.apns] = contents.apns[project].map { PushServices.fingerprint($0.encoded) }
-                services.settings[.fcm] = contents.relays[project].map {
-                    PushServices.fingerprint($0.encoded)
-                }
+                services.settings[.web] = contents.webPush[project].map { Checksum.of($0.encoded) }
+                services.settings[.apns] = contents.apns[project].map { Checksum.of($0.encoded) }
+                services.settings[.fcm] = contents.relays[project].map { Checksum.of($0.encoded) }
                 return (project, services)
             })
     }

@@ -65,6 +65,14 @@ struct StrangeMarkTests {
         return device
     }
 
+    /// A device subscribes while the topic's partition hears nothing.
+    private func subscribeUnheard() throws -> Registration {
+        harness.away = [home]
+        let (device, _) = try #require(harness.register(in: 0))
+        _ = harness.change(.subscribe, topics[1], [device])
+        return device
+    }
+
     @Test("flows again where the mark is ahead of all that was sent")
     func ahead() throws {
         _ = try subscribeOne()
@@ -76,9 +84,7 @@ struct StrangeMarkTests {
     @Test("flows again where the mark is between two entries")
     func between() throws {
         _ = try subscribeOne()
-        harness.away = [home]
-        let (device, _) = try #require(harness.register(in: 0))
-        _ = harness.change(.subscribe, topics[1], [device])
+        let device = try subscribeUnheard()
         harness.away = []
         try setMark { $0.number = Sequence($0.number.rawValue + 1) }
         pass(2)
@@ -105,9 +111,7 @@ struct StrangeMarkTests {
     @Test("flows again where the receiver lacks what a stranger has acknowledged")
     func acknowledgedByStranger() throws {
         _ = try subscribeOne()
-        harness.away = [home]
-        let (device, _) = try #require(harness.register(in: 0))
-        _ = harness.change(.subscribe, topics[1], [device])
+        let device = try subscribeUnheard()
         let sender = harness.partitions[0]
         let last = try #require(sender.state.outboxes[home]?.unacknowledged.last)
         let said = OutboxAcknowledgement(

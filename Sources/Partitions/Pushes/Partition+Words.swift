@@ -43,7 +43,7 @@ extension Partition {
         return known
     }
 
-    /// The fingerprint of the project's settings for the service.
+    /// The checksum of the project's settings for the service.
     private func setting(_ project: ProjectNumber, _ kind: Transport.Kind) -> UInt64 {
         pushServices?[project]?.settings[kind] ?? 0
     }
