@@ -139,6 +139,14 @@ public final class Edge: Sendable {
     /// Whether there is any connection.
     public var isInUse: Bool { counters.open.load(ordering: .relaxed) > 0 }
 
+    /// Goes on serving, and sends clients of HTTP/1.1 elsewhere with their next answer, so that `drain` finds
+    /// few idle connections: a client may be sending on an idle connection that the server ends.
+    public func retire() async {
+        for bound in loops.values {
+            try? await bound.eventLoop.submit { bound.value.isRetiring = true }.get()
+        }
+    }
+
     /// Stops accepting, tells every connection to finish, and waits until all are closed or `limit` is over.
     public func drain(within limit: TimeAmount) async {
         for channel in listeners.withLock({ $0 }) { try? await channel.close() }

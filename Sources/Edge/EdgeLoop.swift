@@ -62,6 +62,10 @@ final class EdgeLoop {
         queue = FairQueue(configuration.fairness)
     }
 
+    /// Whether clients are to connect elsewhere from now on: each answer of HTTP/1.1 says that it is the last
+    /// one of its connection (RFC 9112 §9.6).
+    var isRetiring = false
+
     /// Whether connections must begin nothing new.
     private(set) var isDraining = false
 

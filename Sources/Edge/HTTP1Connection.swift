@@ -150,7 +150,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         // Behind a request for another protocol the parser reads no further request, so the connection ends
         // with an answer that does not change the protocol.
         isUpgrade = head.isUpgrade
-        self.keepAlive = keepAlive && !head.isUpgrade
+        self.keepAlive = keepAlive && !head.isUpgrade && !loop.isRetiring
         let length = head.length ?? 0
         let hasBody = length > 0 || head.isChunked
         if let refusal = EdgeAnswer.refusal(of: request.method) {

@@ -216,6 +216,7 @@ public final class Node: Sendable {
         shared.beginDraining()
         // A balancer that asks /readyz now chooses other nodes. Until then this node answers requests as
         // before.
+        await edge.retire()
         if cluster != nil, edge.isInUse { try? await Task.sleep(for: .milliseconds(1500)) }
         for box in shared.administrator.boxes { box.run { $0.frontend.endStreams() } }
         await edge.drain(within: limit)

@@ -1,0 +1,27 @@
+import Testing
+
+@testable import Edge
+
+@Suite("A client over HTTP/1.1")
+struct RetiringTests {
+    private let get = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+    @Test("is sent elsewhere with its next answer while the server retires")
+    func retiring() async throws {
+        let server = try RawServer(EdgeConfiguration())
+        let client = try RawClient(port: server.port)
+        client.send(get)
+        #expect(client.read { $0.text.contains("ok\n") })
+        #expect(!client.text.contains("connection: close"))
+        await server.edge.retire()
+        client.send(get)
+        #expect(client.read(), "the connection ends")
+        #expect(client.text.contains("connection: close"))
+        // Who comes now is served.
+        let late = try RawClient(port: server.port)
+        late.send(get)
+        #expect(late.read())
+        #expect(late.text.contains("ok\n"))
+        try await server.group.shutdownGracefully()
+    }
+}
