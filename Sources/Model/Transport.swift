@@ -85,6 +85,10 @@ public struct StoredTransport: Hashable, Sendable {
     /// Where the device acknowledges itself: the service has taken, or was not to get, what waits up to here.
     public var pushedUpTo: Position
     public var mark: AddressMark?
+    /// Whether both are the same address. One record may have stored addresses of several kinds.
+    public func isSame(as other: StoredTransport?) -> Bool {
+        generation == other?.generation && transport.kind == other?.transport.kind
+    }
     /// Nothing is pushed to the address.
     public var isGone: Bool { mark.map { $0.state != .doubted } ?? false }
     /// The address counts as none.

@@ -35,8 +35,8 @@ private struct SubscriptionView {
 
 /// The guarantees of docs/protocol.md, each checked over a history alone.
 public struct Checkers {
-    private let history: History
-    private let rules: Rules
+    let history: History
+    let rules: Rules
     private var views: [Int: [Int: SubscriptionView]] = [:]
 
     public struct Rules {
@@ -65,6 +65,8 @@ public struct Checkers {
         public var isRung: (Int) -> Bool = { _ in false }
         /// Whether a device has surely had an address of its last kind from this time on.
         public var hasAddress: (_ device: Int, _ since: MonotonicTime) -> Bool = { _, _ in false }
+        /// Whether a service has denied the device, and the message waits in the device's log.
+        public var isHeld: (_ message: UInt64, _ device: Int) -> Bool = { _, _ in false }
         public init() {}
     }
 
@@ -194,7 +196,7 @@ public struct Checkers {
                 if isRung(device, behind: send) { continue }
                 // Two such answers end the message, as `UnderWayChecks` sees.
                 if history.oldNews(of: send.message, to: device) > 1 { continue }
-                if !(got[device]?.contains(send.message) ?? false) {
+                if !(got[device]?.contains(send.message) ?? false), !isHeld(send, for: device) {
                     found.append(
                         Violation(
                             guarantee: "G2",
@@ -211,13 +213,6 @@ public struct Checkers {
         let isPushed = rules.lastKind(device).map { send.waitsAt.contains($0) } ?? false
         if send.waitsOnStreams { return !rules.isSilent(device) || isPushed }
         return isPushed && rules.hasAddress(device, send.began)
-    }
-
-    /// Whether a service got no time for the message, and a later message rang for the device: the mark of
-    /// what was pushed has passed the message, which waits for the device's stream.
-    private func isRung(_ device: Int, behind send: History.Send) -> Bool {
-        rules.isRung(device) && !rules.kinds(device).allSatisfy { send.waitsAt.contains($0) }
-            && history.pushes.contains { $0.device == device && $0.message > send.message }
     }
 
     /// Whether so much was sent that messages for the device may have been dropped.

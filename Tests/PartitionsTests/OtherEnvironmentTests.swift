@@ -86,6 +86,30 @@ struct OtherEnvironmentTests {
         #expect(taken(harness) == ["a in production", "a in sandbox", "a in nowhere", "a in sandbox"])
     }
 
+    @Test("is tried in its own environment at once where a second message shows that the other one is wrong")
+    func wrongWhileClosed() throws {
+        for isClosedLast in [false, true] {
+            let harness = PartitionHarness()
+            _ = try device(harness)
+            harness.publish("a", to: "news")
+            try answer(harness, .goneHere)
+            let (partition, first) = try #require(harness.jobs.last)
+            let times = TimesToLive(stream: 0, web: 0, apns: 0, fcm: 0)
+            harness.publish("now", to: "news", times: times)
+            let (_, second) = try #require(harness.jobs.last)
+            func close() { harness.answer(first, of: partition, .closed(for: .seconds(300))) }
+            if !isClosedLast { close() }
+            let witness = PushWitness(era: 1, since: .zero)
+            harness.answer(
+                second, of: partition, .doubted(after: .seconds(10), witness), outcome: .goneHere)
+            if isClosedLast { close() }
+            harness.settle()
+            #expect(
+                taken(harness) == ["a in production", "a in sandbox", "now in sandbox", "a in production"])
+            #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
+        }
+    }
+
     @Test("ends where the other one does not know it either, and is tried no third time")
     func unknownInBoth() throws {
         let harness = PartitionHarness()

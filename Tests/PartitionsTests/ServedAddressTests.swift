@@ -126,6 +126,27 @@ struct ServedAddressTests {
         #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
     }
 
+    @Test("is used at once where the former one ends, though one record has stored both")
+    func oneRecord() throws {
+        let harness = PartitionHarness()
+        harness.pushServices = ServedAddressTests.services(ServedAddressTests.both)
+        let (device, _) = try PushTests.device(harness)
+        let id = harness.partitions[1].id
+        let stores = ServedAddressTests.both.enumerated().map { number, kind in
+            PartitionEvent.request(
+                RequestID(gateway: PartitionHarness.gateway, number: UInt64(1000 + number)),
+                .setTransport(device, by: .backend, ServedAddressTests.transport(kind)))
+        }
+        harness.sendTogether(stores, to: id)
+        let stored = try #require(harness.partitions[1].state.transports[device.index.rawValue])
+        try #require(Set(stored.map(\.generation)).count == 1)
+        harness.publish("a", to: "news")
+        try PushTests.answer(harness, .later(after: .seconds(300), isFailure: true))
+        _ = harness.request(.endTransport(device, by: .backend, .web), of: device.partition)
+        harness.settle()
+        #expect(taken(harness) == ["a by web", "a by fcm"])
+    }
+
     @Test("goes on where the former one was, for a device that acknowledges its messages itself")
     func keptOnce() throws {
         let harness = PartitionHarness()

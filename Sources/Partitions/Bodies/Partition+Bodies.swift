@@ -5,6 +5,18 @@ import Model
 // Reads bodies from the journal for streams that come back.
 
 extension Partition {
+    /// The events that wait for the device, found in these records.
+    public func waitingEvents(
+        of device: DeviceIndex, in records: [(sequence: Sequence, body: [UInt8])]
+    ) -> [[UInt8]] {
+        let events = Dictionary(
+            records.map { ($0.sequence, Fact.events(in: $0.body)) }, uniquingKeysWith: { first, _ in first })
+        return state.log.waiting(for: device.rawValue, after: .zero, limit: .max).compactMap { entry in
+            guard let found = events[entry.record], entry.ordinal < found.count else { return nil }
+            return found[Int(entry.ordinal)]
+        }
+    }
+
     func readNext(_ turn: inout Turn) {
         guard let records = bodyReads.next(options.bodiesAtOnce, token: lastToken + 1) else { return }
         lastToken += 1

@@ -34,7 +34,11 @@ extension Partition {
         }
         // The word of a service of another kind says nothing of the token.
         let isTried = isElsewhere(sending)
-        if isTried { pushes.elsewhere.remove(index) }
+        if isTried {
+            pushes.elsewhere.remove(index)
+            // What waits until the other environment takes more goes to the told one now.
+            pushes.unpark(index)
+        }
         guard outcome == .goneHere, !isTried,
             let stored = pushAddress(index), stored.generation == sending.generation,
             stored.transport.kind == sending.origin.kind, !wasAccepted(index, stored),

@@ -53,10 +53,10 @@ extension Partition {
         stored.generation == record.rawValue ? pushes.wantAgain(index) : pushes.want(index)
     }
 
-    /// An address of the device may have ended. `former`: the generation of the address that was in use.
-    func wantPush(_ index: UInt32, afterAddress former: UInt64?) {
+    /// An address of the device may have ended. `former`: the address that was in use.
+    func wantPush(_ index: UInt32, afterAddress former: StoredTransport?) {
         guard isWaiting(index), let stored = pushAddress(index) else { return }
-        stored.generation == former ? pushes.want(index) : pushes.wantAgain(index)
+        stored.isSame(as: former) ? pushes.want(index) : pushes.wantAgain(index)
     }
 
     /// An operator has changed how these projects reach push services.
@@ -274,6 +274,12 @@ extension Partition {
             pushes.close(
                 sending.origin, until: turn.now.monotonic.advanced(by: delay), parking: index,
                 isBack: true)
+            // Another message may have shown meanwhile that the token is Apple's other environment's.
+            if let stored = pushAddress(index),
+                PushOrigin(sending.origin.project, target(of: index, stored)) != sending.origin
+            {
+                pushes.unpark(index)
+            }
         }
         // An address that came to use while the message was at the sender is used at once.
         if let stored = pushAddress(index),

@@ -96,7 +96,7 @@ extension Partition {
     /// The address is marked as gone, unless too many of the project are today: then the message is held.
     private func end(_ sending: PushTable.Sending, _ turn: inout Turn) {
         // Another address of the device may get what waits.
-        let former = pushAddress(sending.index)?.generation
+        let former = pushAddress(sending.index)
         defer { wantPush(sending.index, afterAddress: former) }
         guard let known = address(of: sending), !known.isGone else { return }
         guard mayEnd(sending.origin, &turn) else { return hold(sending, for: options.goneHold, turn.now) }
@@ -137,9 +137,9 @@ extension Partition {
             if passed >= Int64(options.wordsApart.milliseconds) { end(sending, &turn) }
             return
         }
-        let former = pushAddress(sending.index)?.generation
+        let former = pushAddress(sending.index)
         mark(known, of: sending, as: AddressMark(.doubted, since: turn.now.wall, setting: setting))
-        if pushAddress(sending.index)?.generation != former {
+        if let next = pushAddress(sending.index), !next.isSame(as: former) {
             wantPush(sending.index, afterAddress: former)
         }
     }
@@ -154,7 +154,7 @@ extension Partition {
     func forgetWords(of sending: PushTable.Sending) {
         if doubt(of: sending) != nil { pushes.doubts.remove(sending.index) }
         guard let known = address(of: sending), known.mark != nil else { return }
-        let former = pushAddress(sending.index)?.generation
+        let former = pushAddress(sending.index)
         mark(known, of: sending, as: nil)
         wantPush(sending.index, afterAddress: former)
     }
@@ -214,7 +214,7 @@ extension Partition {
 
     private func takeBack(_ index: UInt32) {
         let project = ProjectNumber(state.devices.project(index))
-        let former = pushAddress(index)?.generation
+        let former = pushAddress(index)
         for stored in state.transports[index] ?? [] {
             let kind = stored.transport.kind
             guard let mark = stored.mark, mark.setting != setting(project, kind) else { continue }
@@ -222,6 +222,6 @@ extension Partition {
         }
         pushes.doubts.remove(index)
         guard isWaiting(index), let stored = pushAddress(index) else { return }
-        stored.generation == former ? pushes.want(index) : pushes.wantAgain(index)
+        stored.isSame(as: former) ? pushes.want(index) : pushes.wantAgain(index)
     }
 }

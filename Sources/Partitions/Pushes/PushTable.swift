@@ -321,6 +321,11 @@ struct PushTable {
         return sending
     }
 
+    /// The device's message goes to another service than the one for which it is parked, perhaps.
+    mutating func unpark(_ index: UInt32) {
+        if devices[index]?.state == .parked { requeue(index) }
+    }
+
     mutating func requeue(_ index: UInt32) {
         guard devices[index] != nil else { return }
         set(.queued, index)

@@ -37,7 +37,7 @@ extension Partition {
             return reply(id, .done)
         }
         guard !isOverloaded else { return refuseAtOnce(id, &turn) }
-        let former = pushAddress(index)?.generation
+        let former = pushAddress(index)
         propose(.endTransport(index: index, kind, generation: stored.generation))
         // The device's own word shows that the device is there.
         if state.transports.unreachable.since[index] != nil { forgetGoneAddresses(of: index) }

@@ -56,6 +56,19 @@ extension ClusterSimulation {
         }
     }
 
+    /// Whether the message still waits for the device in the journal of its partition.
+    func stillWaits(_ message: UInt64, for device: Int) -> Bool {
+        guard let registration = clients[device].registration else { return false }
+        let id = registration.partition
+        guard let stored = try? StoredPartition(id, from: database(of: id).engine),
+            let partition = try? stored.folded(options),
+            let read = try? database(of: id).engine.readBodies(
+                id, of: partition.recordsWithBodies, bytesMax: .max)
+        else { return false }
+        return partition.waitingEvents(of: registration.index, in: read.records)
+            .contains { number(ofBody: $0) == message }
+    }
+
     private func bodiesMissing(_ id: PartitionID, _ stored: StoredPartition) throws -> [Violation] {
         let wanted = try stored.folded(options).recordsWithBodies
         let there = Set(try database(of: id).engine.read(id, rows: wanted).map(\.sequence))

@@ -197,6 +197,10 @@ extension ClusterSimulation {
         rules.hasAddress = { [unowned self] device, time in
             lastKind(device).map { hasAddress(device, $0, since: time) } ?? false
         }
+        rules.isHeld = { [unowned self] message, device in
+            pushKind(device).kinds.contains { pushServices.hasDenied($0, of: device) }
+                && stillWaits(message, for: device)
+        }
         var found = Checkers(history, rules: rules).all()
         for (number, client) in clients.enumerated()
         where client.registration != nil && !client.isGone && history.final[number] == nil {

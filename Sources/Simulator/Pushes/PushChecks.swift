@@ -188,6 +188,8 @@ struct SenderChecks {
         /// Whether there were answers between that may count as failures or not.
         var isVague = false
         var closedUntil: MonotonicTime?
+        /// How long the last pause is at least. The next one is twice as long.
+        var pause = TimeSpan.zero
         /// The project's quota at the service is used up until then.
         var spentUntil: MonotonicTime?
     }
@@ -263,10 +265,15 @@ struct SenderChecks {
         case .transient:
             origin.failures += 1
             guard origin.failures >= bounds.failuresMax else { return }
-            let next =
-                origin.closedUntil.flatMap { now < $0 ? $0 : nil } ?? now.advanced(by: bounds.pauseMin)
-            origin.closedUntil = max(next, now.advanced(by: asked))
-        case .overQuota: origin.spentUntil = max(origin.spentUntil ?? now, now.advanced(by: asked))
+            if origin.closedUntil.map({ $0 <= now }) ?? true {
+                origin.pause = min(max(origin.pause * 2, bounds.pauseMin), bounds.pauseMax)
+                origin.closedUntil = now.advanced(by: origin.pause)
+            }
+            origin.closedUntil = max(origin.closedUntil ?? now, now.advanced(by: asked))
+        case .overQuota:
+            // The pause for the quota counts as one of the pauses that double.
+            origin.isVague = true
+            origin.spentUntil = max(origin.spentUntil ?? now, now.advanced(by: asked))
         case .credentials, .unset, .throttled, .gone, .goneHere: origin.isVague = true
         case .refusedContent, .platformKey, .unsent, .expired: break
         }
