@@ -45,6 +45,8 @@ extension Cluster {
             log.error(
                 "this machine's clock and the database's differ: let both follow the same time (NTP)",
                 metadata: ["millisecondsAhead": "\(ahead)"])
+        case .databaseClockDiffers(let ahead):
+            log.error("\(ClockReading.databasesWord(ahead: ahead))")
         case .clockAgrees: log.notice("this machine's clock and the database's agree again")
         case .linkDown(let name, let address, let reason, let isLeaving):
             log.log(

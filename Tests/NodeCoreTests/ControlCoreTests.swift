@@ -33,13 +33,19 @@ final class ControlHarness {
 
     func pass(milliseconds: UInt64) { now = now.advanced(by: .milliseconds(milliseconds)) }
 
-    /// The home database's answer: only this node is there, and no partition has an owner.
+    /// Sessions of other nodes.
+    var nodes: [SessionID] = []
+
+    /// The home database's answer: this node and `nodes` are there, and no partition has an owner.
     var poll: Ownership.Poll {
         Ownership.Poll(
             sessions: [
                 SessionRow(
                     id: ControlHarness.session, node: "a", counter: 1, info: core.options.info.encoded)
-            ],
+            ]
+                + nodes.map {
+                    SessionRow(id: $0, node: "\($0.rawValue)", counter: 1, info: core.options.info.encoded)
+                },
             partitions: rows(of: 0))
     }
 

@@ -52,9 +52,10 @@ import Testing
             registered: WallTime(milliseconds: 1), generation: 1, event: Array(WebPushesTests.event.utf8),
             expires: WallTime(milliseconds: wall.milliseconds + milliseconds), tries: 0)
         var pushes = WebPushes()
+        let now = Instant(monotonic: Clock.monotonic().rewound(by: age), wall: wall)
         return try pushes.request(
-            PushSend(number: 9, job: job), by: world.senders, PushComposer(),
-            now: Instant(monotonic: Clock.monotonic().rewound(by: age), wall: wall), isOwner: isOwner
+            PushSend(number: 9, job: job), by: world.senders, PushComposer(), now: now,
+            left: try PushTimeLeft(job, now: now), isOwner: isOwner
         ).request
     }
 

@@ -201,9 +201,29 @@ async def short_lives(slow, other):
     return devices
 
 
+async def database_behind(worlds, nodes):
+    """The database's clock differs from the clocks of all nodes. Each node must say so, and stay ready."""
+    for world in worlds:
+        world.wall_is_ahead(BEHIND)
+    for node in nodes:
+        await asyncio.to_thread(
+            wait, lambda node=node: f"the database's clock is {BEHIND} s behind" in node.log_text(),
+            "each node to say that the database's clock is behind")
+        assert await asyncio.to_thread(node.is_ready), node.asked("/readyz")
+        assert "the node is not ready" not in node.log_text().split("agree again")[-1], node.log_text()
+    for world in worlds:
+        world.wall_is_ahead(0)
+    for node in nodes:
+        await asyncio.to_thread(
+            wait, lambda node=node: "clock and the database's agree again" in node.log_text(),
+            "each node to say that the clocks agree again")
+    print(f"a database {BEHIND} s behind all three nodes keeps none of them from being ready")
+
+
 async def several_nodes(database, folder, one, two, three):
-    world = World(folder)
+    world, others = World(folder), World(folder, "others")
     two.environment = world.environment
+    one.environment = three.environment = others.environment
     world.wall_is_ahead(-BEHIND)
     await asyncio.to_thread(start, (one, three))
     two.start()
@@ -213,6 +233,7 @@ async def several_nodes(database, folder, one, two, three):
     further = await short_lives(two, three)
     world.wall_is_ahead(0)
     await asyncio.to_thread(two.wait_ready)
+    await database_behind((world, others), (one, two, three))
     began = time.monotonic()
     house = House((two.host, two.port), (three.host, three.port))
     await house.fill()

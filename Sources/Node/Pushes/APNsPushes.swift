@@ -14,7 +14,7 @@ struct APNsPushes {
     /// The message for the dispatch, or the outcome where the message cannot go.
     mutating func message(
         _ job: PushJob, by senders: APNsSenders, composer: PushComposer, as ticket: PushTicket, now: Instant,
-        isOwner: @escaping @Sendable () -> Bool
+        left: PushTimeLeft, isOwner: @escaping @Sendable () -> Bool
     ) throws(PushRefusal) -> APNsDispatch.Message {
         guard let address = APNsAddress(packed: job.transport.address) else { throw .unknownAddress }
         let found = senders.sender(job.project, isSandbox: address.isSandbox, bundleID: address.bundleID)
@@ -23,7 +23,6 @@ struct APNsPushes {
             throw .noSettings(
                 "there is no key for \(address.bundleID) in \(environment), or the service is off")
         }
-        let left = try PushTimeLeft(job, now: now)
         var content: APNsMessage
         do throws(PushContentError) {
             content = try last.message(of: job) { (event) throws(PushContentError) in

@@ -92,19 +92,21 @@ extension NodeLoop {
             loop: number, number: request.number, kind: kind, project: request.job.project, host: "",
             revision: shared.administrator.pushRevisions[request.job.project])
         do throws(PushRefusal) {
+            // The partition dated the message's end by the time that the node believes.
+            let left = try PushTimeLeft(request.job, now: core.believed(now))
             switch kind {
             case .web:
                 let made = try pushes.web.request(
-                    request, by: shared.administrator.webPush, pushes.composer, now: now,
+                    request, by: shared.administrator.webPush, pushes.composer, now: now, left: left,
                     isOwner: isOwner)
                 ticket.host = made.host
                 shared.pushes.send(made.request, ticket)
-            case .fcm: try relay(request, ticket, isOwner: isOwner)
+            case .fcm: try relay(request, ticket, left: left, isOwner: isOwner)
             case .apns:
                 shared.apple.send(
                     try pushes.apns.message(
                         request.job, by: shared.administrator.apns, composer: pushes.composer, as: ticket,
-                        now: now, isOwner: isOwner))
+                        now: now, left: left, isOwner: isOwner))
             }
         } catch {
             shared.pushes.notices.tell(error.outcome, ticket)
@@ -113,14 +115,14 @@ extension NodeLoop {
     }
 
     private func relay(
-        _ request: PushSend, _ ticket: PushTicket, isOwner: @escaping @Sendable () -> Bool
+        _ request: PushSend, _ ticket: PushTicket, left: PushTimeLeft,
+        isOwner: @escaping @Sendable () -> Bool
     ) throws(PushRefusal) {
         let job = request.job
         guard let address = FCMAddress(packed: job.transport.address) else { throw .unknownAddress }
         guard let sender = shared.administrator.relays.sender(job.project) else {
             throw .noSettings("the project has no service account for FCM, or the relay is off")
         }
-        let left = try PushTimeLeft(job, now: now)
         let body: [UInt8]
         do throws(PushContentError) {
             body = try pushes.composer.relay(job.event, token: address.token, ttlSeconds: left.secondsNow)

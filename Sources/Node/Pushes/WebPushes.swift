@@ -20,7 +20,7 @@ struct WebPushes {
     ///   the request leaves.
     mutating func request(
         _ request: PushSend, by senders: WebPushSenders, _ composer: PushComposer, now: Instant,
-        isOwner: @escaping @Sendable () -> Bool
+        left: PushTimeLeft, isOwner: @escaping @Sendable () -> Bool
     ) throws(PushRefusal) -> (request: PushHTTPRequest, host: String) {
         let job = request.job
         guard let address = WebAddress(packed: job.transport.address) else { throw .unknownAddress }
@@ -28,7 +28,6 @@ struct WebPushes {
             guard senders.isOn(job.project) else { throw .noSettings("Web Push is off for the project") }
             throw PushRefusal(.credentials("the project has no such key for Web Push"))
         }
-        let left = try PushTimeLeft(job, now: now)
         do {
             let endpoint = try PushEndpoint.parse(address.endpoint, policy: sender.policy)
             let keys = try WebPushKeys(p256dh: address.p256dh, auth: address.auth)

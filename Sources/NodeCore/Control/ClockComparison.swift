@@ -43,14 +43,26 @@ public struct ClockReading: Sendable {
     /// A difference as an operator reads it.
     public static func word(ahead: Int64) -> String {
         let side = ahead > 0 ? "ahead of" : "behind"
-        return "this machine's clock is \(ahead.magnitude / 1000) s \(side) the database's:"
+        return "this machine's clock is \(seconds(ahead)) s \(side) the database's:"
             + " let both follow the same time (NTP)"
+    }
+
+    private static func seconds(_ ahead: Int64) -> UInt64 { (ahead.magnitude + 500) / 1000 }
+
+    /// A difference that most nodes find alike.
+    public static func databasesWord(ahead: Int64) -> String {
+        let side = ahead > 0 ? "behind" : "ahead of"
+        return "the database's clock is \(seconds(ahead)) s \(side) those of most nodes:"
+            + " let all follow the same time (NTP)"
     }
 }
 
 /// Compares a node's wall clock with a database's. Each end of a message stands in the wall time of the owner
 /// that stored it, and the next owner reads it by its own clock. Where the clocks differ, whichever is right,
 /// an operator must know.
+///
+/// Nodes tell each other what they find. Where more than half of the nodes find the same, the database's
+/// clock is the one that differs, and the nodes' clocks agree with each other.
 public struct ClockComparison: Sendable {
     /// Milliseconds by which the two clocks may differ.
     public static let errorMax: Int64 = 2_000
@@ -58,22 +70,46 @@ public struct ClockComparison: Sendable {
     public static let joiningErrorMax: Int64 = 60_000
     /// So many looks in a row must agree on something new.
     public static let looksNeeded = 2
+    /// So many looks, half a second apart, a node that finds a difference waits to hear what other nodes
+    /// find, before its clock keeps it from being ready.
+    public static let looksToHear = 6
 
     /// Whether the clocks differ, as the last looks have it.
     public private(set) var differs = false
     /// Milliseconds by which the node's clock is ahead, by the last look.
     public private(set) var ahead: Int64 = 0
     private var looksAgainst = 0
+    /// Looks since the clocks differ.
+    private var looksDiffering = 0
+    /// What other nodes last told: milliseconds by which their clocks are ahead of the database's. 0: agrees.
+    private var told: [SessionID: Int64] = [:]
+    /// What this node last told.
+    private var toldOwn: Int64 = 0
 
     public init() {}
 
-    /// Why the node's clock keeps it from being ready.
-    var inability: String? { differs ? ClockReading.word(ahead: ahead) : nil }
+    /// Whether the clocks have differed for so long that this node has heard what others find.
+    var hasHeard: Bool { differs && looksDiffering >= ClockComparison.looksToHear }
+
+    /// Whether more than half of the living nodes find that the database's clock differs as this node's
+    /// does.
+    func isDatabasesFault(among nodes: [SessionID], own: SessionID) -> Bool {
+        guard differs else { return false }
+        var (all, agreeing) = (1, 1)
+        for node in nodes where node != own {
+            all += 1
+            guard let theirs = told[node], theirs != 0 else { continue }
+            let (apart, overflow) = theirs.subtractingReportingOverflow(ahead)
+            if !overflow, apart.magnitude <= ClockComparison.errorMax.magnitude * 2 { agreeing += 1 }
+        }
+        return agreeing * 2 > all
+    }
 
     /// `isNew`: `differs` has changed.
     public mutating func compare(_ reading: ClockReading) -> (look: ClockReading.Look, isNew: Bool) {
         ahead = reading.likelyAhead
         let look = reading.look(errorMax: ClockComparison.errorMax)
+        looksDiffering = differs ? looksDiffering + 1 : 0
         guard look == (differs ? .agrees : .differs) else {
             looksAgainst = 0
             return (look, false)
@@ -83,4 +119,21 @@ public struct ClockComparison: Sendable {
         (differs, looksAgainst) = (!differs, 0)
         return (look, true)
     }
+
+    /// What the other nodes must be told now; `nil` where they know it, about.
+    mutating func takeNews() -> Int64? {
+        let word = differs ? ahead : 0
+        let (apart, overflow) = word.subtractingReportingOverflow(toldOwn)
+        guard overflow || (word == 0) != (toldOwn == 0) || apart.magnitude > 1_000 else { return nil }
+        toldOwn = word
+        return word
+    }
+
+    /// Sessions with one key replace each other, as in gossip, so that few are kept.
+    mutating func heard(_ ahead: Int64, from node: SessionID) {
+        told = told.filter { ClockComparison.key(of: $0.key) != ClockComparison.key(of: node) }
+        told[node] = ahead
+    }
+
+    static func key(of node: SessionID) -> UInt32 { UInt32(node.rawValue % 1024) }
 }

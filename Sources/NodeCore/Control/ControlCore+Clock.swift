@@ -2,7 +2,7 @@ import Model
 
 extension ControlCore {
     /// Where the clocks agree, loops that doubt the node's clock believe it again. Where they differ,
-    /// whichever is right, an operator must know.
+    /// whichever is right, an operator must know, and the other nodes hear of it.
     func compare(_ reading: ClockReading) {
         let (look, isNew) = clocks.compare(reading)
         effects.append(.noted(.clockCompared(ahead: clocks.ahead)))
@@ -10,5 +10,27 @@ extension ControlCore {
             effects.append(.noted(clocks.differs ? .clockDiffers(ahead: clocks.ahead) : .clockAgrees))
         }
         effects.append(.orderAll(.clockCompared(look == .agrees ? reading.own : nil)))
+        if let ahead = clocks.takeNews() {
+            clocksTold += 1
+            let session = options.session
+            publish(
+                .clock, number: ClockComparison.key(of: session),
+                version: session.rawValue << 20 | clocksTold, UInt64(bitPattern: ahead))
+        }
+    }
+
+    func heardOfClock(version: UInt64, _ value: UInt64) {
+        clocks.heard(Int64(bitPattern: value), from: SessionID(version >> 20))
+    }
+
+    /// Why the node's clock keeps it from being ready. Where most nodes find that the database's clock
+    /// differs, none of them is kept.
+    func clockInability() -> String? {
+        let isTheirs = clocks.isDatabasesFault(among: members.map(\.session), own: options.session)
+        if isTheirs, !isDatabaseClockTold {
+            effects.append(.noted(.databaseClockDiffers(nodesAhead: clocks.ahead)))
+        }
+        isDatabaseClockTold = isTheirs
+        return clocks.hasHeard && !isTheirs ? ClockReading.word(ahead: clocks.ahead) : nil
     }
 }

@@ -10,6 +10,9 @@ enum GossipTopic: UInt32 {
     case owner = 1
     /// The catalog's version.
     case catalog = 2
+    /// By how many milliseconds a node finds its clock ahead of the database's, under its session modulo
+    /// 1,024. The session is the high part of the version.
+    case clock = 3
 
     func key(_ number: UInt32 = 0) -> UInt32 { rawValue << 24 | number }
 }
@@ -51,6 +54,7 @@ extension ControlCore {
             let route = Ownership.Route(session: SessionID(entry.value), epoch: Epoch(entry.version))
             later(.heard(PartitionID(UInt16(number)), route))
         case .catalog: if entry.version > catalogVersion { later(.nudged) }
+        case .clock: heardOfClock(version: entry.version, entry.value)
         case nil: break
         }
     }

@@ -22,6 +22,9 @@ public final class ControlCore {
     var links = PeerLinks()
     var tables: PartitionTables
     var clocks = ClockComparison()
+    /// How often this session has told what it found of its clock.
+    var clocksTold: UInt64 = 0
+    var isDatabaseClockTold = false
     /// The databases that were away when the loops were last told.
     private(set) var awayTold: Set<Int> = []
     /// Why the node's leases and partitions keep it from being ready, whatever it can reach; `nil` where they
@@ -331,10 +334,10 @@ public final class ControlCore {
     }
 
     /// A node is ready where `standing` gives no reason against it, where its links let it serve a request,
-    /// and where its clock is the database's.
+    /// and where its clock is the database's, or the other nodes'.
     private func tellReadiness() {
         let cutOff = links.inability(routes: routes, members: members, own: session, now: now)
-        let inability = cutOff ?? clocks.inability
+        let inability = cutOff ?? clockInability()
         if let standing {
             // A node that joins waits for owners. Where there can be none, that reason says more.
             let isJoining = standing == ControlCore.joining

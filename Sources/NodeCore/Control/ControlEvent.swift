@@ -141,6 +141,8 @@ public enum ControlNote: Sendable {
     case clockCompared(ahead: Int64)
     /// The node's clock and the home's have come apart.
     case clockDiffers(ahead: Int64)
+    /// Most nodes find that their clocks and the home's have come apart by about as much.
+    case databaseClockDiffers(nodesAhead: Int64)
     case clockAgrees
 }
 
