@@ -147,6 +147,23 @@ struct ServedAddressTests {
         #expect(taken(harness) == ["a by web", "a by fcm"])
     }
 
+    @Test("is used at once by the next message, though the device acknowledged what waited at the former one")
+    func acknowledgedMeanwhile() throws {
+        let harness = PartitionHarness()
+        harness.pushServices = ServedAddressTests.services(ServedAddressTests.both)
+        let (device, _) = try PushTests.device(harness, ServedAddressTests.transport(.fcm, keeps: true))
+        harness.publish("a", to: "news")
+        try PushTests.answer(harness, .closed(for: .seconds(300)))
+        let last = harness.partitions[1].state.log.last
+        let event = EventID(position: last, history: UInt16(harness.partitions[1].history.rawValue))
+        _ = harness.request(.acknowledge(device, by: .backend, event), of: device.partition)
+        let web = ServedAddressTests.transport(.web, keeps: true)
+        _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+        harness.publish("b", to: "news")
+        harness.settle()
+        #expect(taken(harness) == ["a by fcm", "b by web"])
+    }
+
     @Test("goes on where the former one was, for a device that acknowledges its messages itself")
     func keptOnce() throws {
         let harness = PartitionHarness()

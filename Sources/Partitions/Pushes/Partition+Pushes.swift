@@ -49,14 +49,21 @@ extension Partition {
     /// The device has told an address, which is durable now. Where the address in use is another one, its
     /// service may have asked for time.
     func wantPushAgain(_ index: UInt32, since record: Sequence) {
-        guard isWaiting(index), let stored = pushAddress(index) else { return }
-        stored.generation == record.rawValue ? pushes.wantAgain(index) : pushes.want(index)
+        guard let stored = pushAddress(index) else { return }
+        look(at: index, isSame: stored.generation != record.rawValue)
     }
 
     /// An address of the device may have ended. `former`: the address that was in use.
     func wantPush(_ index: UInt32, afterAddress former: StoredTransport?) {
-        guard isWaiting(index), let stored = pushAddress(index) else { return }
-        stored.isSame(as: former) ? pushes.want(index) : pushes.wantAgain(index)
+        guard let stored = pushAddress(index) else { return }
+        look(at: index, isSame: stored.isSame(as: former))
+    }
+
+    /// A device may have a place at a former address's service though nothing waits for the device any more:
+    /// its next message must not wait there.
+    private func look(at index: UInt32, isSame: Bool) {
+        guard isWaiting(index) || pushes.state(index) != nil else { return }
+        isSame ? pushes.want(index) : pushes.wantAgain(index)
     }
 
     /// An operator has changed how these projects reach push services.

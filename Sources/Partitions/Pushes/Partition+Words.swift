@@ -221,7 +221,6 @@ extension Partition {
             propose(.markTransport(index: index, kind, generation: stored.generation, nil))
         }
         pushes.doubts.remove(index)
-        guard isWaiting(index), let stored = pushAddress(index) else { return }
-        stored.isSame(as: former) ? pushes.want(index) : pushes.wantAgain(index)
+        wantPush(index, afterAddress: former)
     }
 }
