@@ -243,8 +243,8 @@ let tests: [Target] = [
     .tests(
         of: "NodeCore",
         with: [
-            "Model", "Bytes", "Journal", "MemoryEngine", "Partitions", "Quotas", "Membership", "Ownership",
-            "Routing",
+            "Model", "Bytes", "Journal", "MemoryEngine", "Placement", "Partitions", "Quotas", "Membership",
+            "Ownership", "Routing",
         ]),
     .tests(
         of: "FCMAPI",

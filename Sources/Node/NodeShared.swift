@@ -161,6 +161,7 @@ final class NodeCounters: Sendable {
     let fingerprintDifferences = Atomic<Int>(0)
     let bodiesGone = Atomic<Int>(0)
     let marksMended = Atomic<Int>(0)
+    let answersRefused = Atomic<Int>(0)
     let clockLeaps = Atomic<Int>(0)
     /// Milliseconds by which the node's clock is ahead of the home's.
     let clockAhead = Atomic<Int64>(0)

@@ -45,7 +45,12 @@ public struct PeerFrame: Sendable {
     ) {
         switch message {
         case .partition(let id, let event):
-            if map.contains(id) { put(.partition(id, event.sent(after: after)), map.loop(of: id)) }
+            guard map.contains(id) else { return }
+            if let answerer = event.answerer {
+                put(.peerAnswer(processID: processID, of: answerer, to: id, event), map.loop(of: id))
+            } else {
+                put(.partition(id, event.sent(after: after)), map.loop(of: id))
+            }
         case .request(let id, let epoch, let asked, let request, let left):
             let requestGuard = RequestGuard(epoch: epoch, deadline: Deadline(left: left, after: after))
             if map.contains(id) { put(.request(id, asked, request, requestGuard), map.loop(of: id)) }

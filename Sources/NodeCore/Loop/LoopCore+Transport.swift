@@ -39,6 +39,15 @@ extension LoopCore {
 
     static var behind: PartitionRefusal { .unavailable("too much waits for the partition's owner") }
 
+    /// Whether the process may answer for the partition: the routes name it as the owner. A former owner's
+    /// late acknowledgement is refused as well, which costs a repeat (rule: owners-acknowledge).
+    func believes(_ processID: ProcessID, in answerer: PartitionID) -> Bool {
+        #if DEBUG
+            if options.planted.contains(.believeStrangers) { return true }
+        #endif
+        return places[answerer] == .peer(processID)
+    }
+
     func ask(
         _ partition: PartitionID, _ id: RequestID, request: consuming Request, deadline: Deadline
     ) {

@@ -218,6 +218,11 @@ public final class LoopCore<Host: LoopHost> {
         case .stream(let partition, let frame): receive(frame, from: partition)
         case .peerStream(let processID, let partition, let frame):
             if places[partition] == .peer(processID) { receive(frame, from: partition) }
+        case .peerAnswer(let processID, let answerer, let id, let event):
+            guard believes(processID, in: answerer) else {
+                return effects.append(.noted(.answerRefused(of: answerer, to: id, by: processID)))
+            }
+            handle(event, of: id)
         case .quotaRequest(let request): grant(request)
         case .quotaGrant(let grant):
             router.granted(grant, now: now, into: &routerEffects)

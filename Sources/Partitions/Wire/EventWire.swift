@@ -15,6 +15,16 @@ extension PartitionEvent {
         }
     }
 
+    /// The partition in whose owner's name the event answers: an acknowledgement, or an answer about a
+    /// condition. `nil` for other events.
+    public var answerer: PartitionID? {
+        switch self {
+        case .acknowledged(let said): said.from
+        case .told(let answer): answer.partition
+        default: nil
+        }
+    }
+
     /// Must be called only for events that may travel, and never for requests.
     public func encode(into out: inout ByteWriter) {
         switch self {

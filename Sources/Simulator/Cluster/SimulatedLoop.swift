@@ -195,6 +195,7 @@ final class SimulatedLoop {
         case .requestLate: world.count("late requests")
         case .refusedBehind: world.count("requests refused behind")
         case .leftOut: world.count("messages left out")
+        case .answerRefused: world.count("answers refused")
         case .frameLost: world.count("frames lost")
         case .partitionLost: world.count("partitions lost")
         case .dropped: break

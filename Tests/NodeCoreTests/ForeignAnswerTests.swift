@@ -1,0 +1,159 @@
+import Bytes
+import Model
+import Ownership
+import Placement
+import Routing
+import Testing
+
+@testable import NodeCore
+@testable import Partitions
+
+/// What a partition believes of other processes (rule: owners-acknowledge).
+@Suite("A partition believes an acknowledgement") struct ForeignAnswerTests {
+    private static let stranger: ProcessID = 9
+
+    /// A device of the harness's partition subscribes to a topic whose partition another process owns. The
+    /// answer waits for that partition's acknowledgement.
+    private struct Waiting {
+        let harness: LoopHarness
+        /// The topic's partition.
+        let receiver: PartitionID
+        let frame: OutboxFrame
+
+        init(_ change: (inout LoopOptions) -> Void = { _ in }) throws {
+            harness = LoopHarness(isClustered: true, change)
+            harness.serve()
+            let deadline = harness.host.monotonic.advanced(by: .seconds(600))
+            let replies = Waiting.settle(harness, LoopHarness.registration(deadline: deadline))
+            let registered = replies.lazy.compactMap { message -> (DeviceIndex, UInt32)? in
+                guard case .reply(_, .registered(let index, let nonce, _)) = message else { return nil }
+                return (index, nonce)
+            }.first
+            let (index, nonce) = try #require(registered)
+            let names = (0..<100).map { TopicName(checked: Array("t\($0)".utf8)) }
+            let topic = try #require(names.first { Waiting.home(of: $0) != LoopHarness.partition })
+            receiver = Waiting.home(of: topic)
+            let device = Registration(
+                project: LoopHarness.project, partition: LoopHarness.partition, index: index, nonce: nonce,
+                key: 0)
+            let id = RequestID(gateway: GatewayID(processID: LoopHarness.otherProcess, loop: 0), number: 2)
+            let said = Waiting.settle(
+                harness,
+                .request(
+                    LoopHarness.partition, id,
+                    .change(
+                        .subscribe, project: LoopHarness.project, topic: topic, devices: [device],
+                        by: .backend),
+                    RequestGuard(epoch: Epoch(3), deadline: Deadline(deadline))))
+            let offered = said.lazy.compactMap { message -> OutboxFrame? in
+                if case .partition(_, .offered(let frame)) = message { frame } else { nil }
+            }.first
+            frame = try #require(offered)
+        }
+
+        private static func home(of topic: TopicName) -> PartitionID {
+            Placement.partition(of: topic, in: LoopHarness.project, count: 4)
+        }
+
+        /// Runs turns until the journal has everything, and returns what was said to the other process.
+        private static func settle(_ harness: LoopHarness, _ message: LoopMessage) -> [PeerMessage] {
+            var effects = harness.turn(message)
+            var said = effects.said
+            while let row = effects.rows.first {
+                effects = harness.turn(.partition(LoopHarness.partition, .appended(row.sequence)))
+                said += effects.said
+            }
+            return said
+        }
+
+        /// The acknowledgement of everything that was offered.
+        var acknowledgement: PartitionEvent {
+            let last = frame.entries.last
+            return .acknowledged(
+                OutboxAcknowledgement(
+                    from: receiver, history: frame.history, generation: frame.generation,
+                    mark: last?.number ?? .zero, fingerprint: last?.fingerprint ?? 0))
+        }
+
+        /// A frame with the event comes from the process.
+        func hear(_ event: PartitionEvent, from processID: ProcessID) -> [LoopEffect] {
+            var writer = ByteWriter()
+            PeerMessage.partition(LoopHarness.partition, event).encode(into: &writer)
+            let map = NodeMap(partitionCount: 4)
+            let read = PeerFrame(writer.bytes, from: processID, after: harness.host.monotonic, map)
+            harness.core.turn(read.batches[0], now: harness.now)
+            defer { harness.core.effects = [] }
+            return harness.core.effects
+        }
+
+        /// Nobody owns the topic's partition any more, as this loop knows.
+        func loseRoute() {
+            let own = SessionID(UInt64(LoopHarness.ownProcess.rawValue))
+            let nowhere = PartitionPlaces(
+                Array(repeating: nil, count: 4), members: [], own: own)
+            harness.turn(.order(.places(nowhere, away: [])))
+        }
+    }
+
+    private func isAnswered(_ effects: [LoopEffect]) -> Bool {
+        effects.replies.contains { if case .changes = $0 { true } else { false } }
+    }
+    private func refusals(_ effects: [LoopEffect]) -> Int {
+        effects.count { if case .noted(.answerRefused) = $0 { true } else { false } }
+    }
+
+    @Test("of the process that owns the acknowledging partition")
+    func owner() throws {
+        let waiting = try Waiting()
+        let effects = waiting.hear(waiting.acknowledgement, from: LoopHarness.otherProcess)
+        #expect(isAnswered(effects) && refusals(effects) == 0)
+    }
+
+    @Test("of no other process, counts it, and offers the entry again")
+    func stranger() throws {
+        let waiting = try Waiting()
+        let effects = waiting.hear(waiting.acknowledgement, from: ForeignAnswerTests.stranger)
+        #expect(!isAnswered(effects) && effects.rows.isEmpty && refusals(effects) == 1)
+        waiting.harness.pass(milliseconds: 1500)
+        let woken = waiting.harness.turn(
+            .timer(.partition(LoopHarness.partition, waiting.harness.now.monotonic)))
+        let again = woken.said.contains { message in
+            if case .partition(waiting.receiver, .offered(let frame)) = message {
+                frame.entries.map(\.number) == waiting.frame.entries.map(\.number)
+            } else {
+                false
+            }
+        }
+        #expect(again)
+        #expect(isAnswered(waiting.hear(waiting.acknowledgement, from: LoopHarness.otherProcess)))
+    }
+
+    /// A late acknowledgement of a former owner costs a repeat.
+    @Test("of a former owner no more than of a stranger")
+    func former() throws {
+        let waiting = try Waiting()
+        waiting.loseRoute()
+        let effects = waiting.hear(waiting.acknowledgement, from: LoopHarness.otherProcess)
+        #expect(!isAnswered(effects) && refusals(effects) == 1)
+        waiting.harness.turn(
+            .order(.places(LoopHarness.places(own: [LoopHarness.partition]), away: [])))
+        #expect(isAnswered(waiting.hear(waiting.acknowledgement, from: LoopHarness.otherProcess)))
+    }
+
+    @Test("and likewise an answer about a condition")
+    func conditions() throws {
+        let waiting = try Waiting()
+        let told = PartitionEvent.told(
+            ConditionAnswer(
+                ticket: ConditionTicket(record: Sequence(9), ordinal: 0), partition: waiting.receiver,
+                devices: DeviceSet()))
+        #expect(refusals(waiting.hear(told, from: ForeignAnswerTests.stranger)) == 1)
+        #expect(refusals(waiting.hear(told, from: LoopHarness.otherProcess)) == 0)
+    }
+
+    @Test("of a stranger where the planted bug says so")
+    func planted() throws {
+        let waiting = try Waiting { $0.planted = .believeStrangers }
+        #expect(isAnswered(waiting.hear(waiting.acknowledgement, from: ForeignAnswerTests.stranger)))
+    }
+}
