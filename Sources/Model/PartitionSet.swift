@@ -13,6 +13,11 @@ public struct PartitionSet: Hashable, Sendable {
         isEmpty = false
     }
 
+    public func contains(_ partition: PartitionID) -> Bool {
+        let word = Int(partition.rawValue) >> 6
+        return word < words.count && words[word] & 1 << UInt64(partition.rawValue & 63) != 0
+    }
+
     public mutating func remove(_ partition: PartitionID) {
         let word = Int(partition.rawValue) >> 6
         guard word < words.count else { return }

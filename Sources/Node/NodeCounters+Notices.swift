@@ -33,7 +33,7 @@ extension NodeCounters {
             log.error(
                 "the wall clock is \(milliseconds) ms ahead of the monotonic clock: nothing expires now",
                 metadata: metadata)
-        case .journalRefuses, .journalTakes: break
+        case .journalRefuses, .journalTakes, .outboxStalls, .outboxMoves: break
         case .clockAgrees:
             log.notice("the wall clock agrees with the monotonic clock again", metadata: metadata)
         }

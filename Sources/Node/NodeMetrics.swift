@@ -49,6 +49,10 @@ final class NodeMetrics: Sendable {
             "Marks of other partitions' outboxes that did not fit them and were set right.",
             read: { Double(counters.marksMended.load(ordering: .relaxed)) })
         registry.gauge(
+            "tidecast_outboxes_stalled",
+            "Outboxes of this node's partitions that stand still though their receivers have owners.",
+            read: { Double(shared.stalledOutboxes.count) })
+        registry.gauge(
             "tidecast_partitions_quarantined",
             "Partitions of this node that are quarantined, so not served.",
             read: { Double(shared.quarantined.count) })

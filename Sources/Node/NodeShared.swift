@@ -98,6 +98,8 @@ final class NodeShared: Sendable {
         switch notice {
         case .bodiesGone, .cameLate, .pushesEnded, .goneHeld, .clockLeapt, .clockAgrees, .markMended:
             break
+        case .outboxStalls(let to): stalledOutboxes.begin(partition, to: to, log)
+        case .outboxMoves(let to): stalledOutboxes.end(partition, to: to, log)
         case .journalRefuses(let reason):
             refusals.begin(partition, reason, now: Clock.monotonic(), log: log)
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
@@ -106,11 +108,13 @@ final class NodeShared: Sendable {
     /// Forgets what was wrong with a partition that has left this node or begins again.
     func forgetDoubts(of partition: PartitionID) {
         refusals.forget(partition)
+        stalledOutboxes.forget(partition, log)
         quarantines.withLock { $0[partition] = nil }
     }
 
     let unconfirmedClock = UnconfirmedClock()
     let refusals = JournalRefusals()
+    let stalledOutboxes = StalledOutboxes()
 
     /// Partitions on this node that cannot be served, and why.
     private let quarantines = Mutex<[PartitionID: String]>([:])

@@ -36,6 +36,15 @@ public struct PartitionPlaces: Sendable {
 
     public var isEmpty: Bool { places.isEmpty }
 
+    /// The partitions that are nowhere.
+    public var nowhere: PartitionSet {
+        var set = PartitionSet()
+        for number in places.indices where places[number] == .nowhere {
+            set.insert(PartitionID(UInt16(number)))
+        }
+        return set
+    }
+
     /// A partition that does not exist is nowhere: a peer may name any number.
     public subscript(_ partition: PartitionID) -> PartitionPlace {
         let number = Int(partition.rawValue)

@@ -170,6 +170,9 @@ struct PartitionSetTests {
                 twin.insert(partition)
             }
             #expect(set.sorted() == twin.sorted() && set.isEmpty == twin.isEmpty, "seed \(seed)")
+            for partition in Array(twin) + [PartitionID(0), PartitionID(4095)] {
+                #expect(set.contains(partition) == twin.contains(partition), "seed \(seed)")
+            }
         }
     }
 }

@@ -140,6 +140,19 @@ import Testing
         #expect(isAnswered(waiting.hear(waiting.acknowledgement, from: LoopHarness.otherProcess)))
     }
 
+    /// An outbox stands still only where its receiver has an owner (rule: outboxes-move).
+    @Test("and knows which partitions have no owner")
+    func unowned() throws {
+        let waiting = try Waiting()
+        let partition = try #require(waiting.harness.core.partitions[LoopHarness.partition])
+        #expect(partition.unowned.isEmpty)
+        waiting.loseRoute()
+        #expect(partition.unowned.contains(waiting.receiver))
+        waiting.harness.turn(
+            .order(.places(LoopHarness.places(own: [LoopHarness.partition]), away: [])))
+        #expect(partition.unowned.isEmpty)
+    }
+
     @Test("and likewise an answer about a condition")
     func conditions() throws {
         let waiting = try Waiting()

@@ -273,6 +273,7 @@ extension LoopCore {
         servedSince[partition.id] = now.monotonic
         incarnations &+= 1
         partition.pushServices = pushServices
+        partition.unowned = places.nowhere
         partition.refusedKeys = sender.refusedKeys
         partition.start(
             now: believed(now), clock: wallClock.isUnconfirmed ? wallClock : nil, incarnation: incarnations,

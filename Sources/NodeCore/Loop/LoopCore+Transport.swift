@@ -218,7 +218,10 @@ extension LoopCore {
         let changed = next.changed(since: places)
         places = next
         observer?.trace("\(gateway) adopts \(next)")
-        if let changed { askAgain(where: changed) }
+        guard let changed else { return }
+        let unowned = places.nowhere
+        for partition in partitions.values { partition.unowned = unowned }
+        askAgain(where: changed)
     }
 
     private func updateMembers(living: Set<SessionID>, gone: Set<ProcessID>) {

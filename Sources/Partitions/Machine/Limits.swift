@@ -74,6 +74,8 @@ public struct PartitionOptions: Sendable {
     public var outboxBytesMax = 64 << 20
     /// After this long an unacknowledged outbox entry is offered again.
     public var outboxRetry: TimeSpan = .seconds(1)
+    /// An outbox stands still where its first entry waits longer than this though its receiver has an owner.
+    public var outboxStallMax: TimeSpan = .seconds(30)
     /// About how many members one repair record may carry.
     public var repairSliceMembers = 50_000
     /// For this long after the beginning of a repair the same pair is not repaired again.

@@ -211,6 +211,17 @@ public struct OutboxAcknowledgement: Sendable {
     public var fingerprint: UInt64
 }
 
+extension OutboxFrame {
+    /// The acknowledgement by `receiver` of all that the frame offers; `nil` for a frame without entries.
+    public func acknowledgement(by receiver: PartitionID) -> OutboxAcknowledgement? {
+        entries.last.map {
+            OutboxAcknowledgement(
+                from: receiver, history: history, generation: generation, mark: $0.number,
+                fingerprint: $0.fingerprint)
+        }
+    }
+}
+
 /// The coordinator asks the owner of a device partition for which of its devices a condition holds.
 public struct ConditionQuestion: Hashable, Sendable {
     var asker: PartitionID
@@ -367,6 +378,9 @@ public enum PartitionNotice: Hashable, Sendable {
     /// The mark of this partition's outbox did not fit the outbox. The machine has set the mark right; what
     /// the outbox has let go of by a false acknowledgement is lost, but for the members of topics.
     case markMended(of: PartitionID)
+    /// The outbox to this partition stands still, or not any more.
+    case outboxStalls(to: PartitionID)
+    case outboxMoves(to: PartitionID)
     /// The wall clock is this far ahead of where it should be, or behind where negative. Nothing expires and
     /// no device ends until the clock agrees again or another clock vouches for it.
     case clockLeapt(milliseconds: Int64)

@@ -35,6 +35,10 @@ public final class Partition {
     var deferred: [OutboxFrame] = []
     /// Marks that receivers have told, and that are none of this partition's outboxes.
     var denied = PartitionMap<Denial>()
+    /// Outboxes whose first entry was not acknowledged in time.
+    var outboxWaits = PartitionMap<OutboxWait>()
+    /// Partitions without an owner, as far as the loop knows: it tells before `start` and with each change.
+    public var unowned = PartitionSet()
     var outboxWaiters = PartitionMap<[OutboxWaiter]>()
     var resolutions: [ConditionTicket: Resolution] = [:]
     /// The answers to senders of conditions that are not resolved, and others' questions that wait here.

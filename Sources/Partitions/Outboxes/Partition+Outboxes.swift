@@ -176,6 +176,7 @@ extension Partition {
             wasCompared(said.from)
         }
         if isNew {
+            endWait(for: said.from, &turn)
             acknowledged[said.from] = said.mark
             propose(.acknowledge([OutboxMark(partition: said.from, number: said.mark)]))
         }
@@ -236,6 +237,7 @@ extension Partition {
         let proof = pipeline.confirmed()
         offered.forEach { partition, last in
             guard turn.now.monotonic.since(last.at) >= options.outboxRetry else { return }
+            noteWait(for: partition, by: proof, &turn)
             offered[partition] = nil
             offer(to: partition, by: proof, &turn)
         }

@@ -211,6 +211,8 @@ final class SimulatedLoop {
         case .partition(_, .pushesEnded(let counts)):
             world.count("pushes ended", counts.values.reduce(0, +))
         case .partition(_, .cameLate(let count)): world.count("messages late", count)
+        case .partition(_, .outboxStalls): world.count("outboxes stalled")
+        case .partition(_, .outboxMoves): break
         case .partition(_, .goneHeld): world.count("ends of addresses held")
         case .partition(let id, let notice): world.violate("bodies", "partition \(id.rawValue): \(notice)")
         }

@@ -1,0 +1,45 @@
+import Logging
+import Model
+import Synchronization
+
+/// Outboxes of this node's partitions that stand still, for operators (rule: outboxes-move).
+final class StalledOutboxes: Sendable {
+    struct Pair: Hashable, Sendable {
+        var from: PartitionID
+        var to: PartitionID
+    }
+    private let pairs = Mutex<Set<Pair>>([])
+
+    var count: Int { pairs.withLock(\.count) }
+    /// Ascending by sender, then by receiver.
+    var all: [Pair] { pairs.withLock { $0.sorted { ($0.from, $0.to) < ($1.from, $1.to) } } }
+
+    /// One line tells of the first of them: where a partition takes nothing, its senders all stand still.
+    func begin(_ from: PartitionID, to: PartitionID, _ log: Logger) {
+        let isFirst = pairs.withLock { pairs in
+            let isFirst = pairs.isEmpty
+            pairs.insert(Pair(from: from, to: to))
+            return isFirst
+        }
+        guard isFirst else { return }
+        log.warning(
+            "an outbox stands still: its receiver has an owner and takes nothing",
+            metadata: ["partition": "\(from.rawValue)", "to": "\(to.rawValue)"])
+    }
+
+    func end(_ from: PartitionID, to: PartitionID, _ log: Logger) {
+        remove(log) { $0 == Pair(from: from, to: to) }
+    }
+
+    /// The partition's machine is gone; the next one looks by itself.
+    func forget(_ from: PartitionID, _ log: Logger) { remove(log) { $0.from == from } }
+
+    private func remove(_ log: Logger, where isGone: (Pair) -> Bool) {
+        let isLast = pairs.withLock { pairs in
+            let before = pairs.count
+            pairs = pairs.filter { !isGone($0) }
+            return pairs.isEmpty && before > 0
+        }
+        if isLast { log.notice("no outbox stands still any more") }
+    }
+}
