@@ -152,8 +152,8 @@ let worlds: [Target] = [
     .floor(
         "Simulator",
         on: [
-            "VirtualTime", "MemoryEngine", "Model", "PushMessages", "Journal", "Quotas", "Membership",
-            "Placement", "Partitions", "Ownership", "Routing", "PushScheduling", "NodeCore",
+            "VirtualTime", "MemoryEngine", "Model", "Bytes", "PushMessages", "Journal", "Quotas",
+            "Membership", "Placement", "Partitions", "Ownership", "Routing", "PushScheduling", "NodeCore",
         ], settings: simulated),
 ]
 

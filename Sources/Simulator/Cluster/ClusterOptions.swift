@@ -105,6 +105,9 @@ extension ClusterSimulation {
         public var lostDatagramsPerMille: UInt64 = 20
         /// Of 1,000 datagrams of gossip, after how many an eavesdropper repeats an earlier one.
         public var replayedPerMille: UInt64 = 0
+        /// Of 1,000 frames between processes, after how many an acknowledgement or an answer of another
+        /// process comes late, twice, or from a process that does not own the partition.
+        public var strangeAnswersPerMille: UInt64 = 0
         /// Of 1,000 other calls of the database, how many fail.
         public var failedPerMille: UInt64 = 3
         /// Of 1,000 chunks, how many a stream cannot take.

@@ -51,6 +51,8 @@ extension ClusterSimulation {
         listenAgain()
         ask()
         run(until: now + .seconds(3))
+        let limit = now + options.patience
+        while now < limit, outboxChecks.isWaiting { run(until: now + .milliseconds(500)) }
         standsStill(since: before)
     }
 

@@ -102,6 +102,8 @@ public final class ClusterSimulation {
     var memberCounts: [Int: Int] = [:]
     /// The trace of the milliseconds that `Options.traced` names.
     public private(set) var trace: [String] = []
+    private(set) var outboxChecks = OutboxChecks()
+    var strangeAnswers = StrangeAnswers()
     /// Some of the sent frames, to be damaged at the end.
     var specimens: [[UInt8]] = []
 
@@ -171,6 +173,7 @@ public final class ClusterSimulation {
             happen(happening.tag, happening.process, body: happening.body)
         }
         queue.pass(to: end)
+        if isHealing, !isPoisoning { outboxChecks.look(self) }
     }
 
     /// Nothing happens any more once a promise is broken, where the options say so.

@@ -162,6 +162,7 @@ final class SimulatedLoop {
         case .post(let loop): core.takeMessages(for: loop) { process.loops[loop].post($0, fromLoop: number) }
         case .send(let bytes, let processID):
             world.keepSpecimen(bytes)
+            world.strangeAnswers.follow(bytes, from: process, world)
             core.sent(to: processID, isTaken: world.network.send(bytes, from: self, to: processID))
         case .push(let request): process.pushes.send(request, fromLoop: number)
         case .open(let id, let next): process.connections(of: id).journal.open(id, next: next)

@@ -43,6 +43,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         add("clocks-apart-ms", 400, value: roll(4) == 0 ? magnitude(400, 60_000) : 400) {
             $0.clocksApart = .milliseconds($1)
         }
+        add("strange-answers", 0, value: rate()) { $0.strangeAnswersPerMille = $1 }
     }
 
     /// A draw of the seed with the traits that a line names (in the form of `description`), and all others
