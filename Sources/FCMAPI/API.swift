@@ -76,11 +76,6 @@ public struct ListenRequest: Sendable {
     }
 }
 
-public enum NodeRequest: Sendable {
-    case health, ready, metrics
-    case quotas(Project)
-}
-
 /// A request that only an operator may make. The node carries it out.
 public enum AdminRequest: Sendable {
     case createProject(id: String, tokenURI: String?)

@@ -12,6 +12,8 @@ public struct DescriptorPlan: Hashable, Sendable {
     public let pushes: Int
     /// Connections of operators, over the admin socket.
     public let operators: Int
+    /// Connections of scrapers and probes to an address of their own.
+    public let scrapers: Int
     /// Whether the plan has fewer connections of clients than the settings ask for.
     public let isCut: Bool
 
@@ -22,6 +24,7 @@ public struct DescriptorPlan: Hashable, Sendable {
     static let ofLoop = 4
     /// Connections of operators. A command that listens for a device holds one while it runs.
     static let operatorsMax = 32
+    static let scrapersMax = 16
     static let peersMax = 2048
     public static let pushesMax = 768
     /// Unless the settings say otherwise, one address may have a quarter of the clients' connections.
@@ -32,9 +35,11 @@ public struct DescriptorPlan: Hashable, Sendable {
     /// `limit`: descriptors that the process may have. `asked`: connections of clients in the settings.
     public init(limit: Int, loops: Int, isClustered: Bool, asked: Int? = nil) {
         operators = DescriptorPlan.operatorsMax
+        scrapers = DescriptorPlan.scrapersMax
         peers = isClustered ? min(max(limit / 16, 16), DescriptorPlan.peersMax) : 0
         pushes = min(max(limit / 16, 16), DescriptorPlan.pushesMax)
-        let kept = DescriptorPlan.files + DescriptorPlan.ofLoop * loops + operators + 2 * peers + pushes
+        let own = DescriptorPlan.files + DescriptorPlan.ofLoop * loops + operators + scrapers
+        let kept = own + 2 * peers + pushes
         // Where there are too few descriptors, clients have a quarter and the server has the rest.
         let most = max(limit - kept, limit / 4, 1)
         clients = min(asked ?? most, most)

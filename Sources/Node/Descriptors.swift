@@ -26,6 +26,7 @@ struct Gates: Sendable {
     let limit: Int
     let clients: ListenerGate
     let operators: ListenerGate
+    let scrapers: ListenerGate
     let peers: ListenerGate
 
     init(_ configuration: NodeConfiguration, _ log: Logger) {
@@ -41,6 +42,7 @@ struct Gates: Sendable {
                 perSecond: configuration.connectionsPerAddressSecond,
                 exempt: configuration.clientLimits.proxies), "clients")
         operators = gate(.init(connectionsMax: plan.operators), "operators")
+        scrapers = gate(.init(connectionsMax: plan.scrapers), "scrapers")
         // No bound for an address: a whole cluster may have one, and a peer that does not greet is closed.
         peers = gate(.init(connectionsMax: max(1, plan.peers)), "nodes")
     }

@@ -69,9 +69,21 @@ extension Node {
     /// Opens the ports and closes them again. A start that cannot have its ports then ends before it makes a
     /// data folder. A node of a cluster makes none.
     static func checkPorts(_ configuration: NodeConfiguration, _ log: Logger) throws {
-        guard configuration.cluster == nil, configuration.listen.count + configuration.listenTLS.count > 0
-        else { return }
+        guard configuration.cluster == nil, !configuration.listeners.isEmpty else { return }
         try StartupListener(configuration, reason: "the server starts", log).close()
+    }
+
+    static func watch(
+        _ shared: NodeShared, _ configuration: NodeConfiguration, gates: Gates,
+        certificates: CertificateKeeper?
+    ) {
+        let metrics = shared.metrics
+        metrics.watch(shared)
+        metrics.watch(gates)
+        if configuration.cluster != nil { metrics.watchCluster(shared) }
+        if let allocated = configuration.allocatedBytes { metrics.watch(allocated: allocated) }
+        if let lost = configuration.logLinesLost { metrics.watch(logLinesLost: lost) }
+        if let certificates { metrics.watch(certificates) }
     }
 
     /// Opens the listeners, and returns their ports.
@@ -87,6 +99,12 @@ extension Node {
             ports.append(try edge.listen(host: address.host, port: address.port, tls: tls))
         }
         return ports
+    }
+
+    /// Returns the port; `nil` without an address.
+    static func listen(_ edge: Edge, at address: NodeConfiguration.Address?) throws -> Int? {
+        guard let address else { return nil }
+        return try edge.listen(host: address.host, port: address.port)
     }
 
     /// Opens the admin socket. A node of a cluster serves without one. On a node of its own the folder also

@@ -32,6 +32,8 @@ public struct NodeConfiguration: Sendable {
     /// empty path means no admin socket.
     public var folder: String
     public var listen: [Address] = []
+    /// Where scrapers and probes read what the node says of itself; `nil` for the clients' listeners alone.
+    public var listenMetrics: Address?
     /// Listeners with TLS, and their certificates. The first certificate is for clients that ask for no name,
     /// or for a name that no certificate has.
     public var listenTLS: [Address] = []
@@ -75,6 +77,10 @@ public struct NodeConfiguration: Sendable {
     /// other users, such as containers.
     public var mayHaveLooseModes = false
     public init(folder: String) { self.folder = folder }
+
+    /// The listeners without TLS.
+    var clear: [Address] { listen + [listenMetrics].compactMap { $0 } }
+    var listeners: [Address] { clear + listenTLS }
 }
 
 /// One process of Tidecast: the engines, the loops, the listeners, and in a cluster the node's part in it.
@@ -83,11 +89,14 @@ public final class Node: Sendable {
     private let shared: NodeShared
     private let edge: Edge
     private let admin: Edge
+    private let scraped: Edge
     private let cluster: Cluster?
     private let peerServer: PeerServer?
     private let certificates: CertificateKeeper?
     private let log: Logger
     public let ports: [Int]
+    /// The port of `listenMetrics`.
+    public let metricsPort: Int?
 
     /// Opens the engines and begins to serve. On a node of its own that comes after all partitions are taken
     /// and read; a node of a cluster takes partitions later. `onFatal` says that the node cannot go on: the
@@ -143,15 +152,14 @@ public final class Node: Sendable {
             admin = try Edge(group: group, gate: gates.operators) {
                 EdgeHandler(frontend: table.loop(of: $0).frontend, isAdmin: true)
             }
-            shared.metrics.watch(shared)
+            scraped = try Edge(group: group, gate: gates.scrapers) {
+                ProbeHandler(frontend: table.loop(of: $0).frontend)
+            }
             shared.metrics.watch(edge.counters)
-            shared.metrics.watch(gates)
             shared.metrics.watch(settings.clients)
-            if cluster != nil { shared.metrics.watchCluster(shared) }
-            if let allocated = configuration.allocatedBytes { shared.metrics.watch(allocated: allocated) }
-            if let lost = configuration.logLinesLost { shared.metrics.watch(logLinesLost: lost) }
-            if let certificates { shared.metrics.watch(certificates) }
+            Node.watch(shared, configuration, gates: gates, certificates: certificates)
             ports = try Node.listen(edge, configuration, certificates: certificates)
+            metricsPort = try Node.listen(scraped, at: configuration.listenMetrics)
             try Node.listenForOperators(admin, configuration, log: log)
             if let cluster { cluster.start() } else { shared.becomeReady() }
             table.startKeepAlive()
@@ -221,6 +229,7 @@ public final class Node: Sendable {
         for box in shared.administrator.boxes { box.run { $0.frontend.endStreams() } }
         await edge.drain(within: limit)
         await admin.drain(within: .seconds(1))
+        await scraped.drain(within: .seconds(1))
         if cluster == nil { await keepQuotas() }
         // Each part ends before the parts to which it may still speak.
         let away = cluster?.current.away ?? []

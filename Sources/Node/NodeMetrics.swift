@@ -294,7 +294,8 @@ final class NodeMetrics: Sendable {
         registry.gauge(
             "tidecast_descriptors_max", "Descriptors that the process may have.", read: { Double(limit) })
         for (whose, gate) in [
-            ("clients", gates.clients), ("operators", gates.operators), ("nodes", gates.peers),
+            ("clients", gates.clients), ("operators", gates.operators), ("scrapers", gates.scrapers),
+            ("nodes", gates.peers),
         ] {
             let counters = gate.counters
             registry.counter(

@@ -155,6 +155,13 @@ final class RequestFrontend {
         return .named(name, .address(source(of: request, responder.peer)))
     }
 
+    /// A request for what the node says of itself, which came over an address of its own.
+    func probe(_ request: HTTPRequest, _ responder: Responder) {
+        loop.beginTurn()
+        let action = API.routeProbe(request)
+        carryOut(action, request, responder: responder, payer: nil, isAdmin: false)
+    }
+
     private func park(_ request: Parked) -> UInt64 {
         lastParked += 1
         parked[lastParked] = request
@@ -179,7 +186,7 @@ final class RequestFrontend {
         }
     }
 
-    /// Metrics are open to everybody, and hundreds of requests at once must not hold up the loop.
+    /// Hundreds of requests at once must not hold up the loop.
     private func scrape(_ responder: Responder) {
         scrapers.append(responder)
         guard let wait = pace.ask(now: Clock.monotonic()) else { return }
@@ -339,4 +346,19 @@ final class EdgeHandler: RequestHandler {
     func received(_ message: [UInt8], _ responder: Responder) {
         frontend.userAgents.received(message, responder)
     }
+}
+
+/// The handler of `listenMetrics`.
+final class ProbeHandler: RequestHandler {
+    private let frontend: RequestFrontend
+
+    init(frontend: RequestFrontend) { self.frontend = frontend }
+
+    func share(of request: HTTPRequest) -> UInt64 { 0 }
+    func handle(_ request: HTTPRequest, _ responder: Responder) { frontend.probe(request, responder) }
+    /// No path here reads a body.
+    func admit(_ request: HTTPRequest, from peer: () -> Peer) -> BodyAdmission { .upTo(0) }
+    func contentBytesMax(of request: HTTPRequest) -> Int { 0 }
+    func cancelled(_ responder: Responder) {}
+    func drained(_ responder: Responder) {}
 }

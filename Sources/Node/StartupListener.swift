@@ -21,7 +21,8 @@ final class StartupListener: Sendable {
         let gate = Gates(configuration, log).clients
         do {
             let edge = try Edge(group: group, gate: gate) { _ in handler.make() }
-            for address in configuration.listen where address.port != 0 {
+            // Probes of a node that waits have the same answers here.
+            for address in configuration.clear where address.port != 0 {
                 _ = try edge.listen(host: address.host, port: address.port)
             }
             for address in configuration.listenTLS where address.port != 0 {

@@ -38,15 +38,65 @@ struct StrangerTests {
     @Test(
         "may only read what a node says of itself", arguments: ["/healthz", "/readyz", "/metrics"])
     func probes(path: String) {
-        for method in [HTTPMethod.post, .put, .patch, .delete] {
-            let response = harness.route(method, path, bearer: nil).response
-            #expect(response?.status == 405)
-            #expect(response?.fields.contains { $0.name == "allow" && $0.value == "GET, HEAD" } == true)
+        for isProbe in [false, true] {
+            func action(_ method: HTTPMethod) -> APIAction {
+                let request = HTTPRequest(
+                    method: method, target: Array(path.utf8), client: ClientAddress(bytes: [127, 0, 0, 1]))
+                return isProbe ? API.routeProbe(request) : harness.route(request)
+            }
+            for method in [HTTPMethod.post, .put, .patch, .delete] {
+                let response = action(method).response
+                #expect(response?.status == 405)
+                #expect(response?.fields.contains { $0.name == "allow" && $0.value == "GET, HEAD" } == true)
+            }
+            for method in [HTTPMethod.get, .head] { #expect(isOfNode(action(method)), "\(method) \(path)") }
         }
-        for method in [HTTPMethod.get, .head] {
-            guard case .node = harness.route(method, path, bearer: nil) else {
-                Issue.record("\(method) \(path) is refused")
-                continue
+    }
+
+    private func isOfNode(_ action: APIAction) -> Bool { if case .node = action { true } else { false } }
+
+    private func metrics(
+        of client: ClientAddress?, isDev: Bool = false, isAdmin: Bool = false,
+        _ headers: [(String, String)] = []
+    ) -> APIAction {
+        var fields = HTTPFields()
+        for (name, value) in headers { fields.append(name: name.utf8, value: value.utf8) }
+        let request = HTTPRequest(
+            method: .get, target: Array("/metrics".utf8), authority: Array("localhost".utf8), fields: fields,
+            client: client)
+        return APIHarness(isDev: isDev).route(request, isAdmin: isAdmin)
+    }
+
+    @Test("reads no metrics where clients are, unless it is on this machine")
+    func metricsOfClients() throws {
+        let own = try #require(ClientAddress(bytes: [127, 0, 0, 2]))
+        let own6 = try #require(ClientAddress(bytes: [UInt8](repeating: 0, count: 15) + [1]))
+        let far = try #require(ClientAddress(bytes: [192, 0, 2, 1]))
+        #expect(isOfNode(metrics(of: own)))
+        #expect(isOfNode(metrics(of: own6)))
+        #expect(isOfNode(metrics(of: nil, isAdmin: true)))
+        #expect(isOfNode(metrics(of: far, isDev: true)))
+        let strangers = [
+            metrics(of: far), metrics(of: far.named), metrics(of: nil), metrics(of: own.named),
+            metrics(of: own.named, isDev: true), metrics(of: own, [("x-forwarded-for", "192.0.2.1")]),
+            metrics(of: own, [("forwarded", "for=192.0.2.1")]),
+        ]
+        let unknown = harness.route(.get, "/nothing", bearer: nil).response
+        #expect(unknown?.status == 404)
+        for (number, action) in strangers.enumerated() {
+            #expect(action.response?.status == 404, "\(number)")
+            #expect(action.response?.body == unknown?.body, "\(number)")
+        }
+    }
+
+    @Test("finds no other path at the address for metrics, whatever it shows")
+    func probesAlone() {
+        for path in ["/", "/token", "/admin/projects", "/v1/projects/shop/messages:send", "/metrics/", "/x"] {
+            for method in [HTTPMethod.get, .post, .head, .options] {
+                var fields = HTTPFields()
+                fields.append(name: "authorization".utf8, value: "Bearer tcb_secret".utf8)
+                let request = HTTPRequest(method: method, target: Array(path.utf8), fields: fields)
+                #expect(API.routeProbe(request).response?.status == 404, "\(method) \(path)")
             }
         }
     }

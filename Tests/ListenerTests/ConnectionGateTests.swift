@@ -155,7 +155,7 @@ struct DescriptorPlanTests {
                 #expect(plan.clients >= limit / 4)
                 #expect(plan.clients < limit)
                 let others = DescriptorPlan.files + DescriptorPlan.ofLoop * loops + 2 * plan.peers
-                let all = plan.clients + others + plan.operators + plan.pushes
+                let all = plan.clients + others + plan.operators + plan.scrapers + plan.pushes
                 #expect(plan.clients == limit / 4 || all <= limit)
                 #expect(plan.pushes >= 16)
                 #expect((plan.peers > 0) == isClustered)

@@ -8,7 +8,7 @@ import threading
 import time
 
 from registry import fault
-from topology import API_PORT, DATABASE_PORT, MACHINES, PEER_PORT
+from topology import DATABASE_PORT, MACHINES, METRICS_PORT, PEER_PORT
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Between two cuts.
@@ -342,7 +342,7 @@ def garbage(run):
 
 def metric(run, name, wanted):
     import urllib.request
-    with urllib.request.urlopen(f"http://{run.cluster.address(name)}:{API_PORT}/metrics",
+    with urllib.request.urlopen(f"http://{run.cluster.address(name)}:{METRICS_PORT}/metrics",
                                 timeout=5) as answer:
         for line in answer.read().decode().splitlines():
             if line.startswith(wanted + " "):

@@ -18,7 +18,7 @@ from system import admin, kernel
 from system.checks import until
 from system.process import UNPRIVILEGED, Server, program
 
-API_PORT, PEER_PORT, DATABASE_PORT = 8787, 8788, 5432
+API_PORT, PEER_PORT, METRICS_PORT, DATABASE_PORT = 8787, 8788, 8789, 5432
 
 
 class Machines(system.cluster.Cluster):

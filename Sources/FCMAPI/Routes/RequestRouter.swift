@@ -57,12 +57,7 @@ struct RequestRouter {
                 if target.matches(0, "checkin") { return try checkIn() }
                 if target.matches(0, "register") { return appToken() }
             }
-            if let wanted = nodeRequest {
-                guard request.method == .get || request.method == .head else {
-                    return .respond(HTTPResponse(status: 405, fields: [("allow", "GET, HEAD")]))
-                }
-                return .node(wanted)
-            }
+            if let wanted = nodeRequest { return wanted.action(for: request.method) }
         }
         if target.matches(0, "admin") { return try isAdmin ? admin() : adminOverNetwork() }
         if target.matches(0, "emulator"), let emulator = api.settings.emulator {
@@ -72,13 +67,21 @@ struct RequestRouter {
         throw .notFoundHere
     }
 
-    /// What the path asks of the node, which answers each client.
+    /// What the path asks of the node, if the node answers this client.
     private var nodeRequest: NodeRequest? {
-        if target.matches(0, "healthz") { return .health }
-        if target.matches(0, "readyz") { return .ready }
-        // A client behind a balancer is outside; the operator's network reaches the node itself.
-        guard target.matches(0, "metrics"), request.client?.isNamed != true else { return nil }
-        return .metrics
+        guard let wanted = NodeRequest(target) else { return nil }
+        if case .metrics = wanted, !isOfOperators { return nil }
+        return wanted
+    }
+
+    /// Whether the request comes from where an operator is. Clients reach the same port, also through a proxy
+    /// on this machine; `--listen-metrics` is for scrapers elsewhere.
+    private var isOfOperators: Bool {
+        if isAdmin { return true }
+        if request.client?.isNamed == true { return false }
+        if api.settings.isDev { return true }
+        return request.client?.isLoopback == true && request.fields["x-forwarded-for"] == nil
+            && request.fields["forwarded"] == nil
     }
 
     /// The file for browsers at the path: the JavaScript client, or a development server's page.

@@ -15,6 +15,8 @@ struct Server: AsyncParsableCommand {
     @Option(help: "Where to listen, HOST:PORT; may be repeated. HTTP/2 and HTTP/1.1 without TLS.") var listen:
         [String] = []
     @Option(help: "Where to listen with TLS, HOST:PORT.") var listenTls: String?
+    @Option(help: "Where scrapers read /metrics, and probes /healthz and /readyz, HOST:PORT; without TLS.")
+    var listenMetrics: String?
     @Option(help: "The certificate chain, PEM.") var cert: String?
     @Option(help: "The certificate's key, PEM.") var key: String?
     @Option(
@@ -122,12 +124,12 @@ struct Server: AsyncParsableCommand {
             let who = configuration.isDevAnywhere ? "who reaches this port" : "on this machine"
             logger.warning("DEVELOPMENT SERVER: anybody \(who) may do anything. Not for production.")
         }
-        logger.info(
-            "listening",
-            metadata: [
-                "ports": "\(node.ports.map(String.init).joined(separator: ","))",
-                "data": "\(settings.folder)",
-            ])
+        var places: Logger.Metadata = [
+            "ports": "\(node.ports.map(String.init).joined(separator: ","))",
+            "data": "\(settings.folder)",
+        ]
+        if let port = node.metricsPort { places["metrics"] = "\(port)" }
+        logger.info("listening", metadata: places)
         Allocator.keepUntilTheEnd(node)
         let service = NodeService(node: node, log: logger)
         let group = ServiceGroup(

@@ -15,9 +15,9 @@ struct Settings {
     /// The file's keys; each is also a flag (`listenTls`: `--listen-tls`) and a variable
     /// (`TIDECAST_LISTEN_TLS`).
     static let keys: Set<String> = [
-        "data", "listen", "listenTls", "cert", "key", "tokenUri", "partitions", "loops", "dev",
-        "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer", "gossip",
-        "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
+        "data", "listen", "listenTls", "listenMetrics", "cert", "key", "tokenUri", "partitions", "loops",
+        "dev", "retryAfterOnSends", "topicPayloadBytes", "logLevel", "engine", "node", "roles", "peer",
+        "gossip", "join", "weight", "zone", "insecurePeers", "peerCert", "peerKey", "peerCa",
         "allowSharedPeerCert",
         "furtherCert", "furtherKey",
         "furtherEngine", "engineFile", "publicUrl", "devAnywhere", "devHost", "connections",
@@ -73,6 +73,8 @@ struct Settings {
             listen = try await config.fetchStringArray(forKey: "listen", default: ["127.0.0.1:8787"])
         }
         configuration.listen = try listen.map(Server.address)
+        configuration.listenMetrics =
+            try await config.string(flags.listenMetrics, "listenMetrics").map(Server.address)
         let isDevAnywhere = try await config.bool(flags.devAnywhere, "devAnywhere")
         let isDev = try await config.bool(flags.dev, "dev")
         configuration.isDev = isDev || isDevAnywhere
