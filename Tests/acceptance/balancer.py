@@ -6,7 +6,6 @@ import signal
 import socket
 import ssl
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -16,11 +15,10 @@ import h2.connection
 import h2.events
 from websockets.sync.client import connect
 
-from system.process import ROOT
+from system.haproxy import HAProxy
 
 WORK, SERVER = os.environ["WORK"], int(os.environ["SERVER"])
 PORT, BALANCER, TLS, HEALTH = (int(os.environ[name]) for name in ("PORT", "BALANCER", "TLS", "HEALTH"))
-CONFIG = os.path.join(WORK, "balancer.cfg")
 LIMIT = 30
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 CONTEXT = ssl.create_default_context(cafile=os.path.join(WORK, "edge/ca.pem"))
@@ -36,30 +34,6 @@ def wait(condition, what):
     while not condition():
         check(time.monotonic() < end, f"{what} within {LIMIT} s")
         time.sleep(0.05)
-
-
-def write_config():
-    """What is shipped, with this test's ports, and one server in place of the container engine's names."""
-    with open(os.path.join(ROOT, "deploy/balancer.cfg"), encoding="utf-8") as file:
-        text = file.read()
-    for old, new in (("bind :8443", f"bind 127.0.0.1:{BALANCER}"),
-                     ("bind 127.0.0.1:8404", f"bind 127.0.0.1:{HEALTH}"),
-                     ("check port 8787 ", f"check port {PORT} "),
-                     ("server-template gateway- 32 gateway:8443 resolvers containers init-addr none"
-                      " resolve-prefer ipv4", f"server gateway 127.0.0.1:{TLS}")):
-        check(text.count(old) == 1, f"deploy/balancer.cfg does not say once: {old}")
-        text = text.replace(old, new)
-    with open(CONFIG, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def start_balancer():
-    """As the image starts it."""
-    log = open(os.path.join(WORK, "balancer.log"), "a", encoding="utf-8")
-    process = subprocess.Popen(["haproxy", "-W", "-db", "-f", CONFIG], stdin=subprocess.DEVNULL,
-                               stdout=log, stderr=log)
-    wait(lambda: request("GET", "/readyz", port=HEALTH, tls=False)[0] == 200, "the balancer is not ready")
-    return process
 
 
 def request(method, path, body=None, source="127.0.0.5", port=None, tls=True, **headers):
@@ -247,22 +221,19 @@ def without_answer(begin, stream, what):
 
 
 def main():
-    global balancer
-    write_config()
-    balancer = start_balancer()
+    balancer = HAProxy(WORK, PORT, TLS, port=BALANCER, health=HEALTH)
+    balancer.start()
     try:
         CONTEXT.set_alpn_protocols(["http/1.1"])
         device = request("POST", "/v1/projects/demo/registrations", {}, Authorization="")[1]
         stream = transports(device)
         addresses()
         malformed()
-        without_answer(lambda: balancer.send_signal(signal.SIGUSR2), stream, "a-reload")
+        without_answer(lambda: balancer.process.send_signal(signal.SIGUSR2), stream, "a-reload")
 
         def restart():
-            global balancer
-            balancer.send_signal(signal.SIGUSR1)
-            balancer.wait(LIMIT)
-            balancer = start_balancer()
+            balancer.end(signal.SIGUSR1)
+            balancer.start()
         without_answer(restart, stream, "a-restart")
         link = HTTP2()
         link.post("/iid/v1:batchAdd", {"to": "/topics/news", "registration_tokens": [device["token"]]})
@@ -274,9 +245,7 @@ def main():
               f"a server that ends says no GOAWAY: {events}")
         print("ok: GOAWAY of a server that ends")
     finally:
-        balancer.terminate()
-        balancer.wait(LIMIT)
+        balancer.end(signal.SIGTERM)
 
 
-balancer = None
 main()

@@ -11,8 +11,8 @@ class Project:
 
     def __init__(self, server, name="shop"):
         self.server, self.name, self.path = server, name, f"/v1/projects/{name}"
-        made = json.loads(server.command("project", "create", name, "--service-account", "-"))
-        check(made["project_id"] == name, f"the project {name} is made")
+        self.account = json.loads(server.command("project", "create", name, "--service-account", "-"))
+        check(self.account["project_id"] == name, f"the project {name} is made")
         app, bearer = (json.loads(server.command("project", "key", "create", name, "--kind", kind,
                                                  "--json"))["key"] for kind in ("device", "bearer"))
         self.app = {"x-goog-api-key": app}
