@@ -3,6 +3,7 @@ import collections
 import contextlib
 import http.client
 import json
+import os
 import queue
 import signal
 import socket
@@ -12,7 +13,7 @@ import threading
 import time
 import urllib.parse
 
-from system import device, process
+from system import device, haproxy, process
 
 Answer = collections.namedtuple("Answer", "status headers text json")
 # Every `status` word that any answer had, for row 19.
@@ -41,12 +42,17 @@ def answer_of(status, headers, raw):
 
 class Server(process.SecureServer):
     """A development server (`dev`), or a server with the projects `shop` and `other`, their keys and service
-    accounts."""
+    accounts. With BEHIND_BALANCER=1 all clients reach it through the balancer of the compose files, with
+    TLS."""
 
     def __init__(self, dev=False, quotas=(), arguments=()):
         super().__init__(process.make_folder())
         self.url, self.is_development = f"http://{self.host}:{self.port}", dev
         self.options = ["--token-uri", f"{self.url}/token", *arguments]
+        self.balancer = None
+        if os.environ.get("BEHIND_BALANCER"):
+            self.options += ["--proxy", "127.0.0.1"]
+            self.balancer = haproxy.HAProxy(self.folder, self.port, self.secure)
         self.environment = {"TIDECAST_FAILPOINT": "send.answers"}
         self.context = ssl.create_default_context(cafile=f"{self.certificates}/ca.pem")
         self.accounts = {}
@@ -66,6 +72,8 @@ class Server(process.SecureServer):
         else:
             self.bearer, self.key = "owner", "any"
         self.start()
+        if self.balancer:
+            self.balancer.start()
         self.wait_ready()
 
     def words(self):
@@ -83,6 +91,8 @@ class Server(process.SecureServer):
         return super().end(how, limit) if self.is_running() else self.process.returncode
 
     def close(self):
+        if self.balancer:
+            self.balancer.end(signal.SIGTERM)
         self.kill()
         process.remove(self.folder)
 
@@ -94,7 +104,10 @@ class Server(process.SecureServer):
     # Requests
 
     def connect(self, tls=False, alpn=None):
-        plain = socket.create_connection(("127.0.0.1", self.secure if tls else self.port), timeout=20)
+        """A socket. `alpn`: what the client offers with TLS."""
+        tls = tls or self.balancer
+        port = self.balancer.port if self.balancer else self.secure if tls else self.port
+        plain = socket.create_connection(("127.0.0.1", port), timeout=20)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not tls:
             return plain
@@ -102,6 +115,13 @@ class Server(process.SecureServer):
         if alpn:
             context.set_alpn_protocols(alpn)
         return context.wrap_socket(plain, server_hostname="localhost")
+
+    def http(self, tls=False, timeout=20):
+        """A connection of HTTP/1.1."""
+        if not tls and not self.balancer:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        port = self.balancer.port if self.balancer else self.secure
+        return http.client.HTTPSConnection("localhost", port, timeout=timeout, context=self.context)
 
     def call(self, method, path, body=None, bearer="", headers=None, tls=False, connection=None):
         """`body`: bytes as they are, anything else as JSON. `bearer`: None for none, "" for the project's
@@ -111,9 +131,7 @@ class Server(process.SecureServer):
             fields["authorization"] = f"Bearer {bearer or self.bearer}"
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
-        mine = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        if tls and connection is None:
-            mine = http.client.HTTPSConnection("localhost", self.secure, timeout=20, context=self.context)
+        mine = connection or self.http(tls)
         try:
             mine.request(method, path, body, fields)
             response = mine.getresponse()
@@ -151,7 +169,9 @@ class Server(process.SecureServer):
 
     def metric(self, name):
         """One figure of /metrics."""
-        lines = self.call("GET", "/metrics", bearer=None).text.splitlines()
+        own = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        lines = self.call("GET", "/metrics", bearer=None, connection=own).text.splitlines()
+        own.close()
         return next(float(line.split(" ")[1]) for line in lines if line.split(" ")[0] == name)
 
 
@@ -175,7 +195,7 @@ class Stream:
     """A device's stream. A thread reads its events: (id, event, data)."""
 
     def __init__(self, listener, last):
-        connection = http.client.HTTPConnection(listener.server.host, listener.server.port, timeout=30)
+        connection = listener.server.http(timeout=30)
         self.stream = device.EventStream(connection, listener.path, listener.credential, last)
         expect(self.stream.status == 200, "listen", self.stream.status)
         self.events = queue.Queue()

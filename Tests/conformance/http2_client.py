@@ -11,7 +11,7 @@ class HTTP2:
     """An HTTP/2 client that sends any request, valid or not."""
 
     def __init__(self, server, tls=False, window=None):
-        self.socket = server.connect(tls, ["h2"] if tls else None)
+        self.socket = server.connect(tls, ["h2"])
         config = h2.config.H2Configuration(client_side=True, header_encoding="utf-8",
                                            validate_outbound_headers=False, normalize_outbound_headers=False)
         self.h2 = h2.connection.H2Connection(config)

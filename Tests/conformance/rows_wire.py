@@ -1,7 +1,6 @@
 """Rows of the table about authentication, quotas, and HTTP itself."""
 import base64
 import concurrent.futures
-import http.client
 import json
 import signal
 import subprocess
@@ -102,7 +101,7 @@ def row_20(s):
     device = s.register()
     s.subscribe(topic, device)
     stream = device.listen()
-    connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+    connection = s.http()
     error(s.send({"topic": topic, "data": {"n": "1"}}, connection=connection), 503, "UNAVAILABLE",
           "UNAVAILABLE")
     expect(s.send({"topic": topic, "data": {"n": "1"}}, connection=connection).status == 200, "the second")
@@ -219,7 +218,7 @@ def row_37(s):
     with concurrent.futures.ThreadPoolExecutor(500) as pool:
         statuses = set(pool.map(lambda _: s.call("POST", SEND, BODY, tls=True).status, range(500)))
     expect(statuses == {200}, statuses)
-    connection = http.client.HTTPSConnection("localhost", s.secure, timeout=20, context=s.context)
+    connection = s.http(tls=True)
     connection.connect()
     first = connection.sock
     for _ in range(5):
@@ -345,7 +344,7 @@ def row_48(s):
 
 def row_49(s):
     """A body that is not JSON gets an error in JSON, and the connection goes on."""
-    connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=20)
+    connection = s.http()
     connection.connect()
     first = connection.sock
     for body in (b"", b"{", b"hello", b"[]", b'"x"', b"\xff\xfe", b'{"message":', BODY[:-1],
