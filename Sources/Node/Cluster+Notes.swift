@@ -16,7 +16,7 @@ extension Cluster {
                 "a node is not understood, and is no member: upgrade from one version to the next in steps",
                 metadata: ["node": "\(name)", "reason": "\(reason)"])
         case .status(let status):
-            log.info("the node's status changed", metadata: ["status": "\(status)"])
+            log.info("the node's status changed", metadata: ["status": "\(status.sentence)"])
         case .fenced(let session):
             log.warning(
                 "a session was fenced: its lease stood still", metadata: ["session": "\(session.rawValue)"])
@@ -33,12 +33,11 @@ extension Cluster {
         case .ready: log.notice("the node is ready")
         case .notReady(let reason):
             log.warning("the node is not ready", metadata: ["reason": "\(reason)"])
-        case .databaseAway(let number, let reason):
-            log.error(
-                "a database is away: the partitions in it wait",
-                metadata: ["database": "\(number + 1)", "reason": "\(reason)"])
-        case .databaseBack(let number):
-            log.notice("a database is back", metadata: ["database": "\(number + 1)"])
+        case .databaseAway(let number, let reason, let time):
+            let line = number == 0 ? Cluster.homeAway : "a database is away: the partitions in it wait"
+            log.error("\(line)", metadata: Cluster.metadata(number, time, reason: reason))
+        case .databaseBack(let number, let time):
+            log.notice("a database is back", metadata: Cluster.metadata(number, time))
         case .clockCompared(let ahead):
             shared.counters.clockAhead.store(ahead, ordering: .relaxed)
         case .clockDiffers(let ahead):
@@ -65,6 +64,16 @@ extension Cluster {
                 metadata: ["node": "\(name)", "seconds": "\(down.seconds)"])
         case .member, .isolated, .malformedGossip, .refusedGossip, .silentSeed: tellOfGossip(note)
         }
+    }
+
+    private static let homeAway = "the database is away: this node is not ready until the database answers"
+
+    private static func metadata(
+        _ database: Int, _ time: TimeSpan, reason: String? = nil
+    ) -> Logger.Metadata {
+        var metadata: Logger.Metadata = ["database": "\(database + 1)", "seconds": "\(time.seconds)"]
+        if let reason { metadata["reason"] = "\(reason)" }
+        return metadata
     }
 
     private func tellOfGossip(_ note: ControlNote) {

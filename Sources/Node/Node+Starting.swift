@@ -79,6 +79,7 @@ extension Node {
     ) {
         let metrics = shared.metrics
         metrics.watch(shared)
+        metrics.watchStanding(shared)
         metrics.watch(gates)
         if configuration.cluster != nil { metrics.watchCluster(shared) }
         if let allocated = configuration.allocatedBytes { metrics.watch(allocated: allocated) }

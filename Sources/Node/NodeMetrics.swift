@@ -164,8 +164,8 @@ final class NodeMetrics: Sendable {
             "tidecast_partitions_unowned", "Partitions that nobody owns, as this node sees it.",
             read: { Double(shared.cluster?.current.routes.count { $0 == nil } ?? 0) })
         registry.gauge(
-            "tidecast_databases_away", "Databases of the cluster, the home aside, that do not answer.",
-            read: { Double(shared.cluster?.current.away.count ?? 0) })
+            "tidecast_databases_away", "Databases of the cluster that do not answer.",
+            read: { Double(shared.cluster?.current.awaySince.count ?? 0) })
         registry.gauge(
             "tidecast_peer_links_down", "Other nodes to which this node has no connection.",
             read: { Double(shared.cluster?.current.linksDown.count ?? 0) })

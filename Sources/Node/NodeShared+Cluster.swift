@@ -48,7 +48,7 @@ extension NodeShared {
             ("members", .list(members)), ("gone", .list(NodeShared.gone(from: view))),
             ("unowned", .number(UInt64(view.routes.count { $0 == nil }))), ("partitions", .list(partitions)),
             ("cordoned", .list(administrator.current.cordoned.sorted().map { .text($0) })),
-            ("databasesAway", .list(view.away.sorted().map { .number(UInt64($0 + 1)) })),
+            ("databasesAway", .list(view.awaySince.keys.sorted().map { .number(UInt64($0 + 1)) })),
             (
                 "quarantined",
                 .list(

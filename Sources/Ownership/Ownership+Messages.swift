@@ -199,5 +199,16 @@ extension Ownership {
         case leaving
         /// Less than half of the nodes are in reach.
         case cutOff
+
+        /// For operators.
+        public var sentence: String {
+            switch self {
+            case .joining: "joining the cluster"
+            case .serving: "serving"
+            case .unreachable(let reason): reason
+            case .leaving: "leaving the cluster"
+            case .cutOff: "cut off: less than half of the other nodes are heard"
+            }
+        }
     }
 }

@@ -65,7 +65,7 @@ public struct Ownership {
     private var candidates: [NodePlacement.Candidate] = []
     private var candidatesSince: MonotonicTime
     private(set) var looks: Looks
-    private var status = Status.joining
+    public private(set) var status = Status.joining
     public var laws = LawWatch()
 
     public init(

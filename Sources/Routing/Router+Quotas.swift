@@ -52,7 +52,7 @@ extension Router {
         guard let line = lines.removeValue(forKey: key) else { return }
         for waiting in line.operations {
             if turn.now.monotonic.since(waiting.since) >= options.bounds.quotaWaitMax {
-                turn.finish(waiting.ticket, .refused(.unavailable(Router.quotaUnanswered)))
+                turn.finish(waiting.ticket, unanswered)
             } else {
                 submit(waiting.operation, ticket: waiting.ticket, since: waiting.since, &turn)
             }

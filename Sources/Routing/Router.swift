@@ -78,6 +78,8 @@ public final class Router {
     var waitingRequests: [PartitionID: WaitingRequests] = [:]
     var retryAt: MonotonicTime?
     var lines: [LineKey: WaitingLine] = [:]
+    /// Whether the home database is away, without which no owner of buckets grants.
+    public var isHomeAway = false
     public var laws = LawWatch()
 
     /// A request of one partition that is under way.
@@ -233,8 +235,7 @@ public final class Router {
         switch decision {
         case .admitted(let taken): return taken
         case .refused(let refusal): turn.finish(ticket, .refused(.quota(refusal)))
-        case .unanswered:
-            turn.finish(ticket, .refused(.unavailable(Router.quotaUnanswered)))
+        case .unanswered: turn.finish(ticket, unanswered)
         case .wait(let until):
             let key = LineKey(project: project, kind: kind)
             if !wait(operation, ticket: ticket, in: key, until: until, since: since) {
@@ -369,8 +370,10 @@ public final class Router {
     static let tooMany = "too many operations are under way"
     static let tooManyWait = "too many operations wait for tokens of the quota"
     static let quotaUnanswered = "the quota's owner does not answer"
+    static let homeAway = "the database cannot be reached"
+    var unanswered: Outcome { .refused(.unavailable(isHomeAway ? Router.homeAway : Router.quotaUnanswered)) }
     /// Reasons of refusals for want of tokens or of room at the gateway.
-    public static let scarcities: Set = [tooMany, tooManyWait, quotaUnanswered]
+    public static let scarcities: Set = [tooMany, tooManyWait, quotaUnanswered, homeAway]
     private static let late = Refusal.unavailable("no owner answered in time")
 
     func expire(_ number: UInt64, _ turn: inout Turn) {

@@ -38,7 +38,8 @@ struct Tidecast: AsyncParsableCommand {
         if let failure = error as? OutputFailure { end(failure) }
         let code = exitCode(for: error)
         guard code.isSuccess else {
-            Output.note("\(fullMessage(for: error))\n")
+            let message = fullMessage(for: error)
+            if !message.isEmpty { Output.note("\(message)\n") }
             _exit(code.rawValue)
         }
         // A help text, a version, or a script for a shell.

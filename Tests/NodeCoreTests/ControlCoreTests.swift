@@ -73,7 +73,9 @@ extension [ControlEffect] {
         return last
     }
     fileprivate var databasesAway: [Int] {
-        compactMap { effect in if case .noted(.databaseAway(let number, _)) = effect { number } else { nil } }
+        compactMap { effect in
+            if case .noted(.databaseAway(let number, _, _)) = effect { number } else { nil }
+        }
     }
     fileprivate var isJoined: Bool {
         contains { if case .orderAll(.members) = $0 { true } else { false } }
@@ -124,7 +126,7 @@ extension [ControlEffect] {
         #expect(harness.hear(.ownership(.nudged)).questions == [false])
         harness.hear(.tableRead(database: 1, look: 4, harness.rows(of: 1)))
         let back = harness.hear(.polled(harness.poll, asked: harness.now))
-        #expect(back.contains { if case .noted(.databaseBack(1)) = $0 { true } else { false } })
+        #expect(back.contains { if case .noted(.databaseBack(1, _)) = $0 { true } else { false } })
         #expect(back.away == [])
     }
 

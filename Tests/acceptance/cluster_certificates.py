@@ -28,7 +28,7 @@ class Named(Node):
         """The output of `cluster status` at this node; a cluster without members where the node does not
         answer."""
         done = self.run("cluster", "status", "--json")
-        return {"members": [], "linksDown": []} if done.returncode else json.loads(done.stdout)
+        return {"members": [], "linksDown": []} if not done.stdout else json.loads(done.stdout)
 
     def links_down(self):
         return {link["peer"]: link["reason"]

@@ -13,8 +13,8 @@ def command(node, *words):
 
 
 def view(node):
-    code, said = command(node, "cluster", "status", "--json")
-    return json.loads(said) if code == 0 else None
+    done = node.run("cluster", "status", "--json", timeout=None)
+    return json.loads(done.stdout) if done.stdout else None
 
 
 def owners(node):

@@ -136,7 +136,7 @@ def stop_a_database(nodes, loads, other):
           f"a database was stopped: {len(flowing)} topics go on, {len(stopped)} in it do not")
     # Sends under way wait, since no node knows whether their records are durable. The node refuses new sends
     # at once.
-    check("away: database 2" in one.command("cluster", "status"), "`cluster status` names it")
+    check("away: database 2" in one.shown(), "`cluster status` names it")
     answers = [one.call("POST", "/v1/projects/demo/messages:send",
                         {"message": {"topic": load.topic, "data": {"n": "0"}}}) for load in stopped]
     # The node gives this reason at once. A send that waits instead ends at its deadline, with another reason.

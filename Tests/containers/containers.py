@@ -130,7 +130,11 @@ class Compose:
         return Edge(self.port, path)
 
     def view(self, container):
-        return json.loads(docker("exec", container, "tidecast", "cluster", "status", "--json"))
+        # Ends with 1 where the node is not ready or a partition has no owner.
+        shown = docker("exec", container, "tidecast", "cluster", "status", "--json", check=False)
+        if not shown:
+            raise RuntimeError(f"{container} shows no cluster")
+        return json.loads(shown)
 
     def unsettled(self, gateways=3, shards=3):
         """Why the nodes are not all there, ready and in agreement; "" where they are."""

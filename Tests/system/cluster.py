@@ -186,7 +186,7 @@ class Cluster:
                 print(f"{name}: http://{self.address(name)}:8787")
 
     def status(self):
-        """Prints the cluster as a gateway sees it."""
+        """Prints the cluster as a gateway sees it, and returns the command's exit code."""
         if not os.path.exists(self.state):
             sys.exit("there is no cluster here: tools/cluster up")
         gateway = next((name for name in self.services() if name.startswith("gateway") and self.pid_of(name)),
@@ -194,7 +194,8 @@ class Cluster:
         if gateway is None:
             sys.exit("no gateway runs: tools/cluster start gateway-1")
         data = os.path.join(self.node_folder(gateway), "data")
-        sh(*self.network.in_namespace(gateway, self.binary, "cluster", "status", "--data", data))
+        return sh(*self.network.in_namespace(gateway, self.binary, "cluster", "status", "--data", data),
+                  check=False).returncode
 
     def end(self, name, how):
         """Sends the signal `how` to a service, and waits until its process has ended."""

@@ -75,6 +75,13 @@ class Made:
             lines = node.log_text().splitlines(True)[-LOG_LINES_SHOWN:]
             print(f"--- {node.name}\n" + "".join(lines))
 
+    def check_logs(self):
+        """No line of a log shows an enumeration of Swift's, as in `refused("the reason")`."""
+        for node in self.nodes:
+            dumps = [line for line in node.log_text().splitlines() if '(\\"' in line]
+            if dumps:
+                raise SystemExit(f"FAIL: {node.name} logs a value as Swift prints it: {dumps[0]}")
+
     def end(self):
         """Ends all processes, and removes the folder."""
         for node in self.nodes:
@@ -95,6 +102,7 @@ def making():
     made = Made()
     try:
         yield made
+        made.check_logs()
     except BaseException:
         made.print_logs()
         raise

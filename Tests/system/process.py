@@ -124,9 +124,17 @@ class Server:
             raise SystemExit(f"FAIL: {' '.join(words)}: {done.stderr[:500]}")
         return done.stdout
 
+    def shown(self, *options):
+        """What `cluster status` prints. It ends with 1 where the node is not ready or a partition has no
+        owner; the test ends where nothing is printed."""
+        done = self.run("cluster", "status", *options)
+        if not done.stdout:
+            raise SystemExit(f"FAIL: cluster status: {done.stderr[:500]}")
+        return done.stdout
+
     def status(self):
         """`cluster status --json` as an object."""
-        return json.loads(self.command("cluster", "status", "--json"))
+        return json.loads(self.shown("--json"))
 
     def owners(self):
         """The owner of each partition, in order, as this server sees it; "" for none."""

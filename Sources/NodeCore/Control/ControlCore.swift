@@ -25,12 +25,13 @@ public final class ControlCore {
     /// How often this session has told what it found of its clock.
     var clocksTold: UInt64 = 0
     var isDatabaseClockTold = false
+    var outages = Outages()
     /// The databases that were away when the loops were last told.
     private(set) var awayTold: Set<Int> = []
     /// Why the node's leases and partitions keep it from being ready, whatever it can reach; `nil` where they
     /// do not.
     private var standing: String? = ControlCore.joining
-    private static let joining = "joining the cluster"
+    private static let joining = Ownership.Status.joining.sentence
     /// The node was ready at the last look at its readiness.
     private var wasAble = false
     var catalogVersion: UInt64
@@ -90,6 +91,7 @@ public final class ControlCore {
             // The session is dead in one of the databases: nothing of the look under way counts any more.
             if case .sessionDead = event { tables.forget() }
             own { $0.handle(event, now: $1, into: &$2) }
+            if case .pollFailed(let reason) = event { homeFailed(reason) }
         case .peer(let processID, let word): heard(word, from: processID)
         case .linkReset(let processID): linkReset(processID)
         case .link(let processID, let loop, let report): link(processID, loop, report: report)
@@ -211,13 +213,8 @@ public final class ControlCore {
     }
 
     private func updateStatus(_ status: Ownership.Status) {
-        switch status {
-        case .joining: standing = ControlCore.joining
-        case .serving: standing = nil
-        case .leaving: standing = "leaving the cluster"
-        case .cutOff: standing = "cut off: less than half of the other nodes are heard"
-        case .unreachable(let reason): standing = reason
-        }
+        standing = status == .serving ? nil : status.sentence
+        if case .unreachable(let reason) = status { lookAtDatabase(0, failure: reason) }
         effects.append(.noted(.status(status)))
         publish()
     }
@@ -248,6 +245,7 @@ public final class ControlCore {
                 effects.append(.order(.release(PartitionID(0)), of: PartitionID(0)))
             }
         #endif
+        lookAtDatabase(0, failure: nil)
         tables.join(poll, asked: asked)
         finishLook(isPatient: true)
         guard tables.isWaiting else { return }
@@ -256,9 +254,8 @@ public final class ControlCore {
     }
 
     private func finishLook(isPatient: Bool) {
-        var notes: [ControlNote] = []
-        guard let (poll, asked) = tables.finish(isPatient: isPatient, notes: &notes) else { return }
-        for note in notes { effects.append(.noted(note)) }
+        guard let (poll, asked) = tables.finish(isPatient: isPatient) else { return }
+        for (database, reason) in tables.failures { lookAtDatabase(database, failure: reason) }
         later(.polled(poll, asked: asked))
         // The patience with links that are down ends without an event, so each look checks readiness.
         tellReadiness()
@@ -381,6 +378,7 @@ public final class ControlCore {
         view.gossip = membership.members
         view.localHealth = membership.localHealth
         view.away = tables.awayDatabases
+        view.awaySince = outages.since
         view.linksDown = links.down
         return view
     }

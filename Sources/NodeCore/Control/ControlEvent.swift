@@ -135,8 +135,9 @@ public enum ControlNote: Sendable {
     case linkUp(name: String, down: TimeSpan)
     case ready
     case notReady(String)
-    case databaseAway(Int, reason: String)
-    case databaseBack(Int)
+    /// For no time where it has just gone away. The home is number 0.
+    case databaseAway(Int, reason: String, for: TimeSpan)
+    case databaseBack(Int, after: TimeSpan)
     /// A look at the home's clock: milliseconds by which the node's clock is ahead.
     case clockCompared(ahead: Int64)
     /// The node's clock and the home's have come apart.
@@ -156,6 +157,8 @@ public struct ClusterView: Sendable {
     public var localHealth = 0
     /// Numbers of databases that do not answer, never the home's.
     public var away: Set<Int> = []
+    /// Since when each database is away, the home included.
+    public var awaySince: [Int: MonotonicTime] = [:]
     /// Links that are down.
     public var linksDown: [PeerLinks.Down] = []
 

@@ -103,7 +103,7 @@ struct PartitionTables {
     /// The joined tables, once the home has answered and the other databases have answered too, or the look
     /// does not wait for them (`isPatient` is false).
     mutating func finish(
-        isPatient: Bool, notes: inout [ControlNote]
+        isPatient: Bool
     ) -> (poll: Ownership.Poll, asked: MonotonicTime)? {
         guard !isPatient || isWhole, let waiting = waiting.take() else { return nil }
         var poll = waiting.poll
@@ -113,7 +113,7 @@ struct PartitionTables {
                 tables[index].missed += 1
                 poll.old.formUnion(tables[index].rows.map(\.id))
             }
-            judge(index, &notes)
+            judge(index)
         }
         if !tables.isEmpty { poll.partitions.sort { $0.id < $1.id } }
         let gone = tables.filter(\.isAway)
@@ -123,14 +123,12 @@ struct PartitionTables {
         return (poll, waiting.asked)
     }
 
-    private mutating func judge(_ index: Int, _ notes: inout [ControlNote]) {
-        let isAway = tables[index].failure != nil || tables[index].missed >= looksMissed
-        guard tables[index].isAway != isAway else { return }
-        tables[index].isAway = isAway
-        let database = tables[index].database
-        notes.append(
-            isAway
-                ? .databaseAway(database, reason: tables[index].failure ?? "no answer")
-                : .databaseBack(database))
+    private mutating func judge(_ index: Int) {
+        tables[index].isAway = tables[index].failure != nil || tables[index].missed >= looksMissed
+    }
+
+    /// Each further database, and why it is away; `nil` where it answers.
+    var failures: [(database: Int, reason: String?)] {
+        tables.map { ($0.database, $0.isAway ? $0.failure ?? "the database does not answer" : nil) }
     }
 }

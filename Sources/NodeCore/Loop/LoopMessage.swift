@@ -84,6 +84,8 @@ public enum LoopOrder: Sendable {
     case unfollow(PartitionID)
     /// Where partitions are served now, and which of them live in databases that do not answer.
     case places(PartitionPlaces, away: Set<PartitionID>)
+    /// Whether the home database is away. Then the owners of quotas grant nothing.
+    case home(isAway: Bool)
     /// The sessions that live now, and the processes of sessions that have died since the last such order.
     case members(living: Set<SessionID>, gone: Set<ProcessID>)
     /// A database's clock agrees with this reading of the node's clocks, or (`nil`) with none. Either way the

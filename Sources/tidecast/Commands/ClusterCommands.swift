@@ -9,13 +9,15 @@ struct Cluster: ParsableCommand {
 
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show the nodes, and which partitions each owns, as one node sees them.")
+            abstract: "Show the nodes, and which partitions each owns, as one node sees them.",
+            discussion: "Ends with 1 where that node is not ready or partitions have no owner.")
         @OptionGroup var connection: ServerOptions
 
         func run() throws {
             let answer = try connection.call(.GET, "/admin/cluster").object
-            if connection.json { return try Output.json(answer) }
-            try Cluster.show(answer)
+            if connection.json { try Output.json(answer) } else { try Cluster.show(answer) }
+            let isWell = answer["status"] as? String == "ready" && answer["unowned"] as? Int == 0
+            if !isWell { throw ExitCode(1) }
         }
     }
 
@@ -149,6 +151,12 @@ struct Cluster: ParsableCommand {
         let unowned = answer["unowned"] as? Int ?? 0
         try Output.line(
             "\(partitions.count) partitions, \(unowned) without an owner; seen by \(answer["node"] ?? "")"
-                + ", which is \(answer["status"] ?? "")")
+                + ", which \(standing(answer["status"] as? String ?? ""))")
+    }
+
+    /// A node that is not ready gives a reason, which is a sentence without its subject or a whole one.
+    private static func standing(_ status: String) -> String {
+        if status == "ready" { return "is ready" }
+        return status.hasPrefix("cannot ") ? status : "is not ready: \(status)"
     }
 }
