@@ -11,7 +11,7 @@ import TLS
 public final class EdgeCounters: Sendable {
     public let accepted = Atomic<Int>(0)
     public let open = Atomic<Int>(0)
-    public let requests = Atomic<Int>(0)
+    public let answers = AnswerCounters()
     public let fairness = FairnessCounters()
     init() {}
 }

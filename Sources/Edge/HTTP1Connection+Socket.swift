@@ -70,6 +70,7 @@ extension HTTP1Connection {
     private func switchOver(_ fields: HTTPHeaders) {
         guard let context, let responder = current else { return }
         let head = HTTPResponseHead(version: .http1_1, status: .switchingProtocols, headers: fields)
+        loop.counters.answers.add(101)
         context.writeAndFlush(wrapOutboundOut(.head(head)), promise: nil)
         guard self.context != nil else { return }
         let pipeline = context.pipeline.syncOperations

@@ -87,7 +87,6 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
             isReceiving = false
             guard let responder = current, let request = request.take() else { return }
             giveBack(request)
-            loop.counters.requests.add(1, ordering: .relaxed)
             waiting = request
             // NIO's pipelining handler passes one request at a time, so there is nothing to pause.
             isHandling = true
@@ -283,6 +282,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         for field in fields { head.headers.add(name: field.name, value: field.value) }
         head.headers.add(name: "date", value: loop.date)
         if !keepAlive { head.headers.add(name: "connection", value: "close") }
+        loop.counters.answers.add(status)
         return head
     }
 

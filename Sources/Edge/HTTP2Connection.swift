@@ -145,7 +145,6 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
     }
 
     func received(_ responder: Responder) {
-        loop.counters.requests.add(1, ordering: .relaxed)
         let bytes = bodyBytes(of: responder)
         let unpacking = responder.reading.map { loop.unpacking(of: $0) } ?? 0
         guard let full = loop.received(responder, bodyBytes: bytes, unpacking: unpacking), !isPaused else {
@@ -189,6 +188,8 @@ final class HTTP2Connection: ChannelInboundHandler, HTTP2SessionDelegate, Flusha
         responder.close()
         if mustTell { loop.handler.cancelled(responder) }
     }
+
+    func answered(_ status: Int) { loop.counters.answers.add(status) }
 
     func drained(_ responder: Responder) { loop.handler.drained(responder) }
 

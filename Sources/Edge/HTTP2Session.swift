@@ -14,6 +14,7 @@ protocol HTTP2SessionDelegate: ResponderTransport {
     func handle(_ request: HTTPRequest, _ responder: Responder)
     func closed(_ responder: Responder)
     func drained(_ responder: Responder)
+    func answered(_ status: Int)
     /// The header block is whole, and the body has more than `smallBodyBytes`. May the body come?
     func admit(_ request: HTTPRequest) -> BodyAdmission
 }
@@ -179,6 +180,7 @@ final class HTTP2Session {
         date: String, hasBody: Bool
     ) {
         guard let session else { return }
+        delegate.answered(status)
         let status = String(status)
         let lengthText = length.map { String($0) } ?? ""
         var bytes = 64 + status.utf8.count + lengthText.utf8.count + date.utf8.count

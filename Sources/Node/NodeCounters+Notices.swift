@@ -19,6 +19,7 @@ extension NodeCounters {
                 "the mark of another partition's outbox did not fit it, and was set right",
                 metadata: ["partition": "\(partition.rawValue)", "outbox": "\(other.rawValue)"])
         case .cameLate(let count): cameLate.add(count, now: Clock.monotonic(), log)
+        case .dropped(let drops): add(drops)
         case .pushesEnded(let counts):
             for (kind, count) in counts { pushes.note(.expired, of: kind, count) }
         case .goneHeld(let project, let kind):

@@ -1,8 +1,28 @@
+import Edge
 import NodeCore
+import Partitions
 
-// Whether the node takes traffic, and which databases answer.
+// Whether the node takes traffic, which databases answer, and what devices have lost.
 
 extension NodeMetrics {
+    func watchAnswers(_ answers: AnswerCounters) {
+        for status in AnswerCounters.statuses + [nil] {
+            registry.counter(
+                "tidecast_requests_total", "Requests answered, by status; a stream counts when it begins.",
+                labels: [("status", status.map { "\($0)" } ?? "other")],
+                read: { Double(answers.count(status)) })
+        }
+    }
+
+    func watchDrops(_ counters: NodeCounters) {
+        for reason in DropReason.allCases {
+            registry.counter(
+                "tidecast_messages_dropped_total",
+                "Messages that devices lost before they were delivered, one for each device and message.",
+                labels: [("reason", reason.rawValue)], read: { Double(counters.dropped(reason)) })
+        }
+    }
+
     func watchStanding(_ shared: NodeShared) {
         registry.gauge(
             "tidecast_ready", "Whether the node takes traffic: 1 or 0; /readyz says why not.",

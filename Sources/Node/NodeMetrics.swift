@@ -80,6 +80,7 @@ final class NodeMetrics: Sendable {
             "tidecast_messages_left_out_total",
             "Messages left out of an event loop's full inbox; their senders ask again.",
             read: { Double(counters.leftOut.load(ordering: .relaxed)) })
+        watchDrops(counters)
         watchPushes(counters.pushes)
         watchUserAgents(counters.userAgents)
         watchJournal(shared.engines)
@@ -244,9 +245,7 @@ final class NodeMetrics: Sendable {
     }
 
     func watch(_ edge: EdgeCounters) {
-        registry.counter(
-            "tidecast_requests_total", "Whole requests received.",
-            read: { Double(edge.requests.load(ordering: .relaxed)) })
+        watchAnswers(edge.answers)
         registry.counter(
             "tidecast_connections_accepted_total", "Connections accepted.",
             read: { Double(edge.accepted.load(ordering: .relaxed)) })

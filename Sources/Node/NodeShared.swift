@@ -96,7 +96,8 @@ final class NodeShared: Sendable {
     }
     func note(_ notice: PartitionNotice, of partition: PartitionID) {
         switch notice {
-        case .bodiesGone, .cameLate, .pushesEnded, .goneHeld, .clockLeapt, .clockAgrees, .markMended:
+        case .bodiesGone, .cameLate, .dropped, .pushesEnded, .goneHeld, .clockLeapt, .clockAgrees,
+            .markMended:
             break
         case .outboxStalls(let to): stalledOutboxes.begin(partition, to: to, log)
         case .outboxMoves(let to): stalledOutboxes.end(partition, to: to, log)
@@ -185,6 +186,9 @@ final class NodeCounters: Sendable {
     let deliveriesBehind = Atomic<Int>(0)
     let streams = Atomic<Int>(0)
     let cameLate = LateMessages()
+    private let drops = Mutex(MessageDrops())
+    func add(_ more: MessageDrops) { drops.withLock { $0.add(more) } }
+    func dropped(_ reason: DropReason) -> Int { drops.withLock { $0.counts[reason] ?? 0 } }
     let pushes = PushCounters()
     let userAgents = UserAgentCounters()
 }

@@ -77,6 +77,7 @@ final class RequestFrontend {
             if let refused {
                 tell(refused, source(of: request, peer()), now: now)
             }
+            latencies.record(0)
             return .refused(response)
         }
     }
@@ -110,7 +111,10 @@ final class RequestFrontend {
         _ action: APIAction, _ request: HTTPRequest, responder: Responder, payer: Share?, isAdmin: Bool
     ) {
         switch action {
-        case .respond(let response): respond(response, payer, responder: responder)
+        case .respond(let response):
+            // Answers from memory that refuse nothing, such as files, say nothing of operations.
+            if response.status >= 400 { latencies.record(responder.waited.nanoseconds) }
+            respond(response, payer, responder: responder)
         case .operation(let operation, let form):
             loop.submit(operation, ticket: open(responder, form, payer: payer))
         case .listen(let listen): self.listen(listen, responder)

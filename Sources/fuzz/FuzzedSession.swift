@@ -18,6 +18,8 @@ final class FuzzedSession {
         }
         func closed(_ responder: Responder) { responder.close() }
         func drained(_ responder: Responder) {}
+        func greeted() {}
+        func answered(_ status: Int) {}
         func respond(_ responder: Responder, _ response: HTTPResponse) {
             session?.respond(responder, response, date: "")
         }

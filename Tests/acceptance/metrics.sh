@@ -1,11 +1,23 @@
 #!/usr/bin/env bash
-# A scrape of a server that has accepted sends: metrics, types and values. And the server must use the allocator it is linked
-# with.
+# A scrape of a server that has accepted and refused sends, and has dropped messages of an absent device: metrics, types and
+# values. And the server must use the allocator it is linked with.
 . "$(dirname "$0")/common.sh"
 start_server
 for _ in 1 2 3; do
   curl -sf "$url/v1/projects/demo/messages:send" -H 'Authorization: Bearer owner' -d '{"message":{"topic":"a"}}' > /dev/null
 done
+# One more than a hundred for an absent device drops the hundred; the next 49 wait as well.
+token=$(register | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])')
+for n in $(seq 150); do
+  echo "{\"message\":{\"token\":\"$token\",\"data\":{\"n\":\"$n\"}}}"
+done > "$work/messages"
+xargs -d '\n' -n 1 curl -sf -o /dev/null "$url/v1/projects/demo/messages:send" -H 'Authorization: Bearer owner' -d \
+  < "$work/messages"
+curl -s -o /dev/null "$url/v1/projects/demo/messages:send" -H 'Authorization: Bearer nobody' -d '{"message":{"topic":"a"}}'
+curl -s -o /dev/null "$url/v1/projects/demo/nothing"
+waiting=$(curl -sf "$url/v1/projects/demo/registrations?pageSize=10" -H 'Authorization: Bearer owner' \
+  | grep -o '"waitingCount":"\?[0-9]*' | grep -o '[0-9]*$')
+[ "$waiting" = 50 ] || fail "$waiting messages wait, not 50"
 curl -sf "$url/metrics" > "$work/metrics"
 python3 - "$work/metrics" <<'PYTHON'
 import re, sys
@@ -19,8 +31,13 @@ for line in open(sys.argv[1]):
         match = re.fullmatch(r'([a-z_]+)(\{[^}]*\})? (\S+)', line)
         assert match, line
         values[match[1] + (match[2] or "")] = float(match[3])
-assert values["tidecast_sends_accepted_total"] == 3, values
-assert values["tidecast_requests_total"] >= 4 and values["tidecast_connections"] >= 1
+assert values["tidecast_sends_accepted_total"] == 153, values
+requests = {key.split('"')[1]: value for key, value in values.items() if key.startswith("tidecast_requests_total{")}
+assert requests["200"] >= 155 and requests["401"] == 1 and requests["404"] == 1 and len(requests) < 32, requests
+assert values["tidecast_operation_seconds_count"] >= 156, "refused requests are in the histogram"
+dropped = {key.split('"')[1]: value for key, value in values.items() if key.startswith("tidecast_messages_dropped_total{")}
+assert dropped.pop("waiting_max") == 100 and not any(dropped.values()), dropped
+assert values["tidecast_ready"] == 1 and values["tidecast_connections"] >= 1
 assert values["tidecast_partitions"] == 32 and values["tidecast_streams"] == 0
 assert values["tidecast_resident_bytes"] > 1e6
 # This is close to 0 unless the memory of the standard library and of SQLite comes from jemalloc.

@@ -14,8 +14,8 @@ extension LoopCore {
         switch notice {
         case .clockLeapt: doubting.insert(partition)
         case .clockAgrees: doubting.remove(partition)
-        case .bodiesGone, .cameLate, .pushesEnded, .goneHeld, .journalRefuses, .journalTakes, .markMended,
-            .outboxStalls, .outboxMoves:
+        case .bodiesGone, .cameLate, .dropped, .pushesEnded, .goneHeld, .journalRefuses, .journalTakes,
+            .markMended, .outboxStalls, .outboxMoves:
             break
         }
     }

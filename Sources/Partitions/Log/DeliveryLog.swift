@@ -51,6 +51,9 @@ struct DeliveryLog: ~Copyable {
     private(set) var shadows: [Shadow] = []
     /// The record by which targets leave now; `nil` where the log need not keep their shadows.
     var caster: Sequence?
+    /// Why targets leave now; `nil` where their devices lose nothing.
+    var losing: DropReason?
+    var drops = MessageDrops()
 
     // MARK: Appending
 
@@ -265,6 +268,7 @@ struct DeliveryLog: ~Copyable {
         if let caster {
             shadows.append(Shadow(entry: block.entries[slot], devices: leaving, by: caster))
         }
+        if let losing { drops.add(leaving.count, losing) }
         let key = block.entries[slot].key
         let isCollapsible = block.entries[slot].isCollapsible
         leaving.forEach { departure($0, isCollapsible) }

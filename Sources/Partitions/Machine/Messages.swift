@@ -371,6 +371,8 @@ public enum PartitionNotice: Hashable, Sendable {
     case bodiesGone(Int)
     /// This many messages came to this partition when their time to live on streams was over.
     case cameLate(Int)
+    /// The messages that devices have lost by a record.
+    case dropped(MessageDrops)
     /// Messages ended at these services before the services took them: one for each device.
     case pushesEnded([Transport.Kind: Int])
     /// More addresses of a project would be gone than may be in a day: further words are held.

@@ -186,6 +186,8 @@ public final class Partition {
         #endif
         pipeline = CommitPipeline(durable: state.applied)
         state.castsShadows = true
+        // What the records of former owners dropped, those owners have counted.
+        _ = state.log.takeDrops()
         let proof = pipeline.confirmed()
         if options.generation > state.generation {
             let leftOut = options.databaseCount > 1 ? options.indicesLeftOut : 0
@@ -319,6 +321,7 @@ public final class Partition {
                 startReading(stream, of: device, &turn)
             }
         }
+        if !gated.drops.isEmpty { turn.effects.append(.notice(.dropped(gated.drops))) }
         if gated.bodiesGone > 0 { turn.effects.append(.notice(.bodiesGone(gated.bodiesGone))) }
         for (stream, device) in gated.continuing { continueReading(stream, of: device, &turn) }
         for ticket in gated.tickets { beginResolution(ticket, by: proof, &turn) }

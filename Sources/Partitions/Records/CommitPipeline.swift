@@ -33,6 +33,8 @@ struct Gated {
     var continuing: [(stream: StreamID, device: UInt32)] = []
     /// Devices that told an address.
     var addressed: [UInt32] = []
+    /// The messages that devices lose by the record.
+    var drops = MessageDrops()
     /// How many bodies the record says are gone.
     var bodiesGone = 0
     /// Streams that begin behind what their devices acknowledged by coming back. The record may have been on
@@ -118,6 +120,7 @@ struct CommitPipeline {
             gated.deliveries.append(contentsOf: cursor.deliveries)
             cursor.deliveries.removeAll(keepingCapacity: true)
         }
+        if !state.log.drops.isEmpty { gated.drops.add(state.log.takeDrops()) }
     }
 
     /// What records in flight have applied of the partition's outbox is not told.

@@ -44,14 +44,16 @@ extension Partition {
         case .endTransport(let registration, let authority, let kind):
             endTransport(kind, of: registration, by: authority, as: id, &turn)
         case .device(let registration, let authority):
-            reply(id, device(registration, authority), behind: changesUnderWay(of: registration))
+            reply(
+                id, device(registration, authority, at: turn.now.wall),
+                behind: changesUnderWay(of: registration))
         case .members(let project, let topic):
             let number = state.names.number(of: topic.utf8, in: project)
             reply(id, .members(UInt64(number.map { state.topics.members($0) } ?? 0)))
         case .topics(let project, let after, let limit):
             reply(id, topics(in: project, after: after, limit: limit))
         case .devices(let project, let after, let limit):
-            reply(id, devices(in: project, after: after, limit: limit))
+            reply(id, devices(in: project, after: after, limit: limit, turn.now.wall))
         case .pushes(let project, let message):
             reply(id, .pushes(pushes.tallies[project, message]))
         }
@@ -361,11 +363,12 @@ extension Partition {
         return .topics(found, next: nil)
     }
 
-    private func devices(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
+    private func devices(in project: ProjectNumber, after: UInt64, limit: Int, _ now: WallTime) -> Reply {
         let first = UInt32(clamping: after)
         guard let count = state.devices.counts[project.rawValue] else { return .devices([], next: nil) }
         var found: [DeviceState] = []
         var next: UInt64?
+        let over = state.log.over(at: now)
         state.devices.forEach(from: first) { index, page, slot in
             // Most devices may be other projects'.
             if first == 0, found.count == count { return false }
@@ -378,7 +381,7 @@ extension Partition {
                 next = UInt64(index)
                 return false
             }
-            found.append(DeviceState(of: index, on: page, at: slot))
+            found.append(state.summary(of: index, on: page, at: slot, over: over, now))
             return true
         }
         return .devices(found, next: next)

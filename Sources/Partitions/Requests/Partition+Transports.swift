@@ -46,13 +46,14 @@ extension Partition {
         answerWithOpenRecord(Answer(to: .request(id), reply: .done))
     }
 
-    func device(_ registration: Registration, _ authority: Authority) -> Reply {
+    func device(_ registration: Registration, _ authority: Authority, at now: WallTime) -> Reply {
         let found = examine(registration, authority)
         if let refusal = found.refusal { return .refused(refusal) }
         guard let page = found.page else { return .refused(.unregistered) }
         let index = registration.index.rawValue
         let stored = (state.transports[index] ?? []).filter { !$0.isGone }
-        return .device(
-            DeviceState(of: index, on: page, at: found.slot), stored, pushes: pushHistory(of: index, stored))
+        let summary = state.summary(
+            of: index, on: page, at: found.slot, over: state.log.over(at: now), now)
+        return .device(summary, stored, pushes: pushHistory(of: index, stored))
     }
 }

@@ -76,7 +76,7 @@ extension PartitionState {
             names.release(number)
         }
         if page.waiting[slot] > 0 || page.collapsible[slot] > 0 {
-            log.drop(DeviceSet(index), upTo: log.last) { _, _ in }
+            log.losing(.deviceEnded) { $0.drop(DeviceSet(index), upTo: $0.last) { _, _ in } }
         }
         overflowed[index] = nil
         transports[index] = nil
@@ -103,11 +103,13 @@ extension PartitionState {
         defer { log.skip(to: decision.position) }
         noteEnds(of: message)
         let momentary = transports.isEmpty ? [] : message.times.momentary
-        guard decision.disposition != .late || !decision.reach.isEmpty || !momentary.isEmpty else { return }
         var targets = registered(targets, project)
         let attempted = momentary.isEmpty ? DeviceSet() : transports.targets(targets, momentary)
         let kept = decision.kept(targets, transports)
-        if decision.disposition == .late { targets = kept }
+        if decision.disposition == .late {
+            log.drops.add(targets.subtracting(kept).subtracting(attempted).count, .late)
+            targets = kept
+        }
         guard !targets.isEmpty || !attempted.isEmpty else { return }
         var delivery = Delivery(
             position: decision.position, event: message.event, targets: targets, overflowed: DeviceSet())
@@ -120,6 +122,7 @@ extension PartitionState {
             let told = Position(decision.position.rawValue - 1)
             kept.forEach { note(Loss(told: told, record: cursor.record), of: $0) }
             delivery.overflowed = kept
+            log.drops.add(kept.count, .bytesMax)
         } else if !kept.isEmpty {
             delivery.overflowed = store(
                 message, of: project, for: kept, by: decision, record: cursor.record, ordinal: ordinal)
@@ -189,7 +192,11 @@ extension PartitionState {
         guard !full.isEmpty else { return DeviceSet() }
         let lost = DeviceSet(sorted: full)
         let whole = log.keys.shareCount > 0 ? full.filter { !dropShares(of: $0, coming: share) } : full
-        if !whole.isEmpty { log.drop(DeviceSet(sorted: whole), upTo: log.last, departure(&devices)) }
+        if !whole.isEmpty {
+            log.losing(.waitingMax) {
+                $0.drop(DeviceSet(sorted: whole), upTo: $0.last, departure(&devices))
+            }
+        }
         let told = Position(decision.position.rawValue - 1)
         for index in full {
             note(Loss(told: told, record: record), of: index)
@@ -202,18 +209,21 @@ extension PartitionState {
     private mutating func dropShares(of index: UInt32, coming: [UInt8]) -> Bool {
         guard let (page, slot) = devices.find(index) else { return false }
         while page.waiting[slot] >= limits.waitingMax {
-            guard log.dropShare(of: index, coming: coming, departure(&devices)) else { return false }
+            let hasRoom = log.losing(.waitingMax) {
+                $0.dropShare(of: index, coming: coming, departure(&devices))
+            }
+            guard hasRoom else { return false }
         }
         return true
     }
 
     /// Takes the targets out of older entries with the key; a target with four other keys loses the oldest.
     private mutating func collapse(_ key: UInt32, _ targets: DeviceSet, of share: [UInt8]) -> DeviceSet {
-        log.collapse(key, for: targets, departure(&devices))
+        log.losing(.collapsed) { $0.collapse(key, for: targets, departure(&devices)) }
         targets.forEach { index in
             guard let (page, slot) = devices.find(index) else { return }
             if page.collapsible[slot] >= limits.collapsibleMax {
-                log.evictCollapsible(of: index, coming: share, departure(&devices))
+                log.losing(.keysMax) { $0.evictCollapsible(of: index, coming: share, departure(&devices)) }
             }
             page.collapsible[slot] += 1
         }
@@ -222,7 +232,8 @@ extension PartitionState {
 
     /// The body of a message is gone: the message leaves the log, and the devices that waited are told so.
     mutating func lose(_ position: Position, _ record: Sequence) {
-        log.drop(at: position, departure(&devices)).forEach { note(passed: position, by: $0, record) }
+        log.losing(.bodyGone) { $0.drop(at: position, departure(&devices)) }
+            .forEach { note(passed: position, by: $0, record) }
     }
 
     /// Messages that were handed to a device's stream pass as delivered up to a position.

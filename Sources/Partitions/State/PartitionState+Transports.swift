@@ -31,7 +31,8 @@ extension PartitionState {
         var stored = transports[index] ?? []
         let former = stored.first { $0.transport.kind == transport.kind }
         if former == nil {
-            log.end(for: index, by: transports.kinds(of: index), at: time, departure(&devices))
+            let kinds = transports.kinds(of: index)
+            log.losing(.expired) { $0.end(for: index, by: kinds, at: time, departure(&devices)) }
         }
         stored.removeAll { $0.transport.kind == transport.kind }
         var next = StoredTransport(transport: transport, registered: time, generation: record.rawValue)

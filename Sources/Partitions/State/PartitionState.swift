@@ -207,7 +207,7 @@ struct PartitionState: ~Copyable {
         case .gone(let positions):
             for position in positions { lose(position, cursor.record) }
         case .expire(let now):
-            log.expire(now, transports, telling: departure(&devices))
+            log.losing(.expired) { $0.expire(now, transports, telling: departure(&devices)) }
         case .seen(let day, let seen): seen.forEach { note($0, seenOn: day) }
         case .evict(let session):
             windows[session] = nil

@@ -214,6 +214,10 @@ final class SimulatedLoop {
         case .partition(_, .cameLate(let count)): world.count("messages late", count)
         case .partition(_, .outboxStalls): world.count("outboxes stalled")
         case .partition(_, .outboxMoves): break
+        case .partition(_, .dropped(let drops)):
+            for reason in DropReason.allCases {
+                world.count("dropped \(reason.rawValue)", drops.counts[reason] ?? 0)
+            }
         case .partition(_, .goneHeld): world.count("ends of addresses held")
         case .partition(let id, let notice): world.violate("bodies", "partition \(id.rawValue): \(notice)")
         }
