@@ -67,7 +67,8 @@ extension NodeShared {
         let refusals = refusals.lasting(now: Clock.monotonic())
         var words: [String] = []
         if !quarantined.isEmpty {
-            words.append("quarantined partitions: \(NodeShared.list(quarantined.map(\.partition)))")
+            let reason = quarantined.first.map { " (\($0.reason))" } ?? ""
+            words.append("quarantined partitions: \(NodeShared.list(quarantined.map(\.partition)))\(reason)")
         }
         if let first = refusals.min(by: { $0.since < $1.since }) {
             let seconds = Clock.monotonic().since(first.since).seconds
@@ -81,7 +82,7 @@ extension NodeShared {
 
     private static let listed = 16
 
-    private static func list(_ partitions: [PartitionID]) -> String {
+    static func list(_ partitions: [PartitionID]) -> String {
         let numbers = partitions.prefix(listed).map { "\($0.rawValue)" }.joined(separator: ", ")
         return partitions.count > listed ? "\(numbers) and \(partitions.count - listed) more" : numbers
     }

@@ -208,6 +208,7 @@ public final class Node: Sendable {
                 guard answer.isOfDamage else { throw error }
                 let metadata: Logger.Metadata = ["partition": "\(number)", "error": "\(error)"]
                 shared.log.error("a partition could not be read", metadata: metadata)
+                shared.unread.add(id, error)
             }
             let loop = loops[shared.loop(of: id)]
             folding.append(loop.eventLoop.submit { loop.deliver(answer) })

@@ -217,7 +217,6 @@ final class NodeLoop: @unchecked Sendable {
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
         case .dropped(let id): shared.forgetDoubts(of: id)
         case .quarantined(let id, let reason):
-            shared.forgetDoubts(of: id)
             shared.quarantine(id, reason)
             log.critical(
                 "a partition is quarantined: it is not served, and its rows stay as they are",

@@ -78,7 +78,7 @@ final class NodeShared: Sendable {
     // MARK: State of the node
 
     /// Why the node takes no traffic; `nil` where it does.
-    var notReady: String? { readiness.withLock { $0 } ?? clockReason }
+    var notReady: String? { readiness.withLock { $0 } ?? unread.reason ?? clockReason }
     /// Loops that doubt the wall clock.
     private let doubting = Mutex<Set<Int>>([])
     private var clockReason: String? {
@@ -111,15 +111,19 @@ final class NodeShared: Sendable {
         refusals.forget(partition)
         stalledOutboxes.forget(partition, log)
         quarantines.withLock { $0[partition] = nil }
+        unread.forget(partition)
     }
 
     let unconfirmedClock = UnconfirmedClock()
     let refusals = JournalRefusals()
     let stalledOutboxes = StalledOutboxes()
+    let unread = UnreadPartitions()
 
     /// Partitions on this node that cannot be served, and why.
     private let quarantines = Mutex<[PartitionID: String]>([:])
     func quarantine(_ partition: PartitionID, _ reason: String) {
+        refusals.forget(partition)
+        unread.quarantined(partition)
         quarantines.withLock { $0[partition] = reason }
     }
     var quarantined: [(partition: PartitionID, reason: String)] {
