@@ -19,6 +19,29 @@ struct SnapshotSliceTests {
         }
     }
 
+    @Test("is made of a little-used partition in time, but not for a journal that weighs nothing beside it")
+    func age() throws {
+        let harness = harness {
+            $0.snapshotBytesMin = .max
+            $0.snapshotAge = .seconds(1800)
+        }
+        func covered() -> Sequence { harness.partitions[1].snapshots.covering }
+        for number in 0..<30 {
+            _ = try #require(harness.register(in: 1))
+            harness.pass(seconds: number == 28 ? 1900 : 1)
+            harness.makeSlice(of: 1)
+        }
+        for _ in 0..<50 { harness.makeSlice(of: 1) }
+        let first = covered()
+        #expect(first > .zero)
+        harness.pass(seconds: 1900)
+        _ = try #require(harness.register(in: 1))
+        harness.pass(seconds: 1900)
+        _ = try #require(harness.register(in: 1))
+        for _ in 0..<50 { harness.makeSlice(of: 1) }
+        #expect(covered() == first, "two devices beside thirty")
+    }
+
     @Test("what is written is the state of its record, whatever happened meanwhile", arguments: 1...40)
     func frozen(seed: Int) throws {
         var dice = Dice(UInt64(seed))

@@ -114,6 +114,9 @@ public struct PartitionOptions: Sendable {
     public var listenersReturn: TimeSpan = .seconds(10)
     /// Journal bytes after which a snapshot is due, at least: a larger snapshot waits for its own length.
     public var snapshotBytesMin = 8 << 20
+    /// After this long, up to twice, a snapshot is due that is at most eight times as long as the journal
+    /// since the one before.
+    public var snapshotAge: TimeSpan = .seconds(1800)
     /// Bytes of a snapshot that a slice makes, about 1 ms of work, and the time between two slices.
     public var snapshotSliceBytes = 64 << 10
     public var snapshotPause: TimeSpan = .milliseconds(2)

@@ -108,7 +108,8 @@ public final class Partition {
         pipeline = CommitPipeline(durable: .zero)
         clock = TrustedClock(
             Instant(monotonic: MonotonicTime.zero, wall: WallTime(milliseconds: 0)))
-        snapshots = SnapshotPlan(covering: .zero, bytesMin: options.snapshotBytesMin)
+        snapshots = SnapshotPlan(
+            id, covering: .zero, bytesMin: options.snapshotBytesMin, age: options.snapshotAge)
     }
 
     public var history: History { state.history }
@@ -265,7 +266,7 @@ public final class Partition {
         bookkeepingDue = nil
         turn.effects.append(.append(record.sequence, body: record.body))
         snapshots.note(bytes: record.body.count)
-        beginSnapshot()
+        beginSnapshot(turn.now.monotonic)
     }
 
     /// Whether the open record takes no more: the record is long, or one of the outbox entries that it makes

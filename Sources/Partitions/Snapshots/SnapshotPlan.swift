@@ -9,11 +9,14 @@ import Model
 /// counts when its last part is there. The engine keeps two, and the journal back to the older.
 struct SnapshotPlan {
     private let bytesMin: Int
+    private let age: TimeSpan
     /// The record up to which the newest written snapshot reaches, and the same of the snapshot before.
     private(set) var covering: Sequence
     private(set) var former: Sequence = .zero
     private var size = 0
     private var bytesSince = 0
+    /// When this machine closed its first record since the newest snapshot.
+    private var since: MonotonicTime?
     /// The snapshot that is being made or written.
     var current: Current?
     /// When the newest slice was made.
@@ -34,21 +37,30 @@ struct SnapshotPlan {
         var keeping: [Sequence] = []
     }
 
-    init(covering: Sequence, bytesMin: Int) {
+    /// `age`: how long the journal of a little-used partition grows. Partitions differ, so that those of a
+    /// node do not write all at once.
+    init(_ id: PartitionID, covering: Sequence, bytesMin: Int, age: TimeSpan) {
         self.covering = covering
         self.bytesMin = bytesMin
+        self.age = age + age / 64 * UInt64(id.rawValue % 64)
     }
 
     mutating func note(bytes: Int) { bytesSince += bytes }
 
     /// A snapshot is due when the journal since the last snapshot outweighs it, so that writing snapshots
-    /// costs as much as journaling.
-    var isDue: Bool { current == nil && bytesSince >= max(bytesMin, size) }
+    /// costs as much as journaling. After `age` an eighth of its weight is enough: a cluster of many
+    /// partitions would keep gigabytes otherwise, which a start reads.
+    mutating func isDue(at now: MonotonicTime) -> Bool {
+        let since = since ?? now
+        self.since = since
+        guard current == nil else { return false }
+        return bytesSince >= max(bytesMin, size) || bytesSince >= size / 8 && now.since(since) >= age
+    }
 
     mutating func start(_ id: PartitionID, covering: Sequence, token: UInt64) {
         current = Current(
             token: token, covering: covering, digest: SnapshotDigest(id, covering: covering))
-        bytesSince = 0
+        (bytesSince, since) = (0, nil)
     }
 
     mutating func written(_ written: Current) {
@@ -61,14 +73,14 @@ struct SnapshotPlan {
     mutating func restored(_ sequence: Sequence, bytes: Int) {
         covering = sequence
         size = bytes
-        bytesSince = 0
+        (bytesSince, since) = (0, nil)
     }
 }
 
 extension Partition {
     /// Begins a snapshot that covers everything up to the record that was just closed.
-    func beginSnapshot() {
-        guard snapshots.isDue, state.writer == nil else { return }
+    func beginSnapshot(_ now: MonotonicTime) {
+        guard snapshots.isDue(at: now), state.writer == nil else { return }
         lastToken += 1
         snapshots.start(id, covering: state.applied, token: lastToken)
         state.beginSnapshot()

@@ -44,6 +44,9 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
             $0.clocksApart = .milliseconds($1)
         }
         add("strange-answers", 0, value: rate()) { $0.strangeAnswersPerMille = $1 }
+        add("snapshot-age-ms", 1_800_000, value: magnitude(10, 1_800_000)) {
+            $0.partition.snapshotAge = .milliseconds($1)
+        }
     }
 
     /// A draw of the seed with the traits that a line names (in the form of `description`), and all others
