@@ -124,9 +124,9 @@ def works(server):
 class LoggingServer(Server):
     """A server whose log goes elsewhere."""
 
-    def start_with(self, log):
+    def start_with(self, log, wrapper=(), stdin=subprocess.DEVNULL):
         self.process = subprocess.Popen(
-            [*self.wrapper, self.binary, "server", *self.words()], stdin=subprocess.DEVNULL, stdout=log,
+            [*wrapper, *self.wrapper, self.binary, "server", *self.words()], stdin=stdin, stdout=log,
             stderr=log)
 
     def audit(self, count):
@@ -158,6 +158,27 @@ def logs(work):
                 os.close(reader)
 
 
+def terminal(work):
+    """The terminal of a server closes: the server hears SIGHUP, and its log has no end any more."""
+    folder = os.path.join(work, "terminal")
+    os.mkdir(folder)
+    os.chmod(folder, 0o777)
+    server = LoggingServer(folder, "--dev")
+    screen, log = os.openpty()
+    server.start_with(log, ["setsid", "--ctty"], stdin=log)
+    os.close(log)
+    try:
+        server.wait_ready()
+        works(server)
+        os.close(screen)
+        server.audit(3)
+        check(works(server), "without its terminal, the server serves")
+        lost = server.metrics()["tidecast_log_lines_lost_total"]
+        check(lost >= 3, "without its terminal, the server counts", lost, "lost lines")
+    finally:
+        server.kill()
+
+
 def main(work):
     server = Server(work, "--dev")
     server.start()
@@ -171,6 +192,7 @@ def main(work):
     finally:
         server.kill()
     logs(work)
+    terminal(work)
     return 1 if failed else 0
 
 
