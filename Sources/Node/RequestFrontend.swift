@@ -179,11 +179,11 @@ final class RequestFrontend {
         case .health:
             responder.respond(
                 HTTPResponse(status: 200, fields: RequestFrontend.text, body: Array("ok\n".utf8)))
-        case .ready:
+        case .ready(let unready):
             let reason = loop.shared.notReady
             responder.respond(
                 HTTPResponse(
-                    status: reason == nil ? 200 : 503, fields: RequestFrontend.text,
+                    status: reason == nil ? 200 : unready, fields: RequestFrontend.text,
                     body: Array("\(reason ?? loop.shared.readyWord)\n".utf8)))
         case .metrics: scrape(responder)
         case .quotas(let project): answerQuotas(project, responder)

@@ -54,9 +54,9 @@ final class StartupListener: Sendable {
 
         func handle(_ request: HTTPRequest, _ responder: Responder) {
             let reason = listener.current
-            switch String(decoding: request.target, as: UTF8.self) {
-            case "/healthz": responder.respond(text(200, "ok"))
-            case "/readyz": responder.respond(text(503, reason))
+            switch API.routeProbe(request) {
+            case .node(.health): responder.respond(text(200, "ok"))
+            case .node(.ready(let unready)): responder.respond(text(unready, reason))
             default: responder.respond(APIFailure.unavailable(reason))
             }
         }

@@ -53,6 +53,23 @@ struct StrangerTests {
         }
     }
 
+    @Test("hears as 404 that the node is not ready, where it asks so")
+    func unready() {
+        for (target, status) in [
+            ("/readyz", 503), ("/readyz?unready=404", 404), ("/readyz?unready=200", 503),
+            ("/readyz?unready", 503),
+        ] {
+            let request = HTTPRequest(method: .get, target: Array(target.utf8))
+            for action in [API.routeProbe(request), harness.route(request)] {
+                guard case .node(.ready(let unready)) = action else {
+                    Issue.record("\(target)")
+                    continue
+                }
+                #expect(unready == status, "\(target)")
+            }
+        }
+    }
+
     private func isOfNode(_ action: APIAction) -> Bool { if case .node = action { true } else { false } }
 
     private func metrics(

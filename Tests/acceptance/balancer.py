@@ -111,7 +111,7 @@ class Stream:
 
     def __init__(self, device):
         self.path = f"/v1/projects/demo/registrations/{device['token']}:listen"
-        self.credential, self.text, self.opened = device["credential"], "", 0
+        self.credential, self.text, self.opened, self.cut = device["credential"], "", 0, 0
         threading.Thread(target=self.run, daemon=True).start()
         wait(lambda: self.opened, "the stream does not begin")
 
@@ -124,6 +124,9 @@ class Stream:
                 self.opened += answer.status == 200
                 while line := answer.readline():
                     self.text += line.decode()
+                self.cut += answer.status == 200
+            except TimeoutError:
+                pass
             except (OSError, http.client.HTTPException):
                 pass
             link.close()
@@ -220,6 +223,20 @@ def without_answer(begin, stream, what):
     print(f"ok: {what}: {longest:.1f} s without an answer, the stream is back after {back:.1f} s")
 
 
+def frozen(stream):
+    """The balancer ends the connections of a server that does not answer, long before a client notices."""
+    opened, cut = stream.opened, stream.cut
+    os.kill(SERVER, signal.SIGSTOP)
+    try:
+        wait(lambda: stream.cut > cut, "the stream of a frozen server does not end")
+    finally:
+        os.kill(SERVER, signal.SIGCONT)
+    wait(lambda: stream.opened > opened, "the stream does not come back")
+    send("after-the-frost", {"topic": "news"})
+    stream.hears("after-the-frost")
+    print("ok: a frozen server loses its connections")
+
+
 def main():
     balancer = HAProxy(WORK, PORT, TLS, port=BALANCER, health=HEALTH)
     balancer.start()
@@ -235,6 +252,7 @@ def main():
             balancer.end(signal.SIGUSR1)
             balancer.start()
         without_answer(restart, stream, "a-restart")
+        frozen(stream)
         link = HTTP2()
         link.post("/iid/v1:batchAdd", {"to": "/topics/news", "registration_tokens": [device["token"]]})
         os.kill(SERVER, signal.SIGTERM)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The balancer of the compose files, with the text of deploy/balancer.cfg, before a server: each transport goes through, also from
 # clients that write `:scheme: https` over HTTP/2; the server sees each client's own address, and believes nobody else's PROXY
-# header; a reload and a restart of the balancer, and the end of the server.
+# header; a reload and a restart of the balancer, a frozen server, and the end of the server.
 . "$(dirname "$0")/common.sh"
 command -v haproxy > /dev/null || skip "there is no haproxy"
 python=$(python_of_tests)

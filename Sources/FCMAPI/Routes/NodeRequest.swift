@@ -2,7 +2,11 @@ import HTTPMessages
 
 /// A request that the node answers from what it knows of itself.
 public enum NodeRequest: Sendable {
-    case health, ready, metrics
+    case health, metrics
+    /// `unready`: the status where the node is not ready, 503 or 404. A balancer that sends nobody new to a
+    /// node that answers 404 can end the connections of a node that does not answer (HAProxy's
+    /// `disable-on-404`).
+    case ready(unready: Int)
     case quotas(Project)
 
     /// `nil` for every path but `/healthz`, `/readyz` and `/metrics`.
@@ -11,7 +15,7 @@ public enum NodeRequest: Sendable {
         if target.matches(0, "healthz") {
             self = .health
         } else if target.matches(0, "readyz") {
-            self = .ready
+            self = .ready(unready: target.parameter("unready") == "404" ? 404 : 503)
         } else if target.matches(0, "metrics") {
             self = .metrics
         } else {
