@@ -9,11 +9,28 @@ struct BenchOptions: ParsableArguments {
     @Option(help: "Where messages are published, if that is another port.") var publishServer: String?
     @Option(help: "tidecast, nchan, nchan-h1, redis, or plain for any other.") var kind = "tidecast"
     @Option(help: "The project.") var project = "bench"
-    @Option(help: "The key that devices register with; the token where there is none.") var apiKey: String?
-    @Option(help: "The backend's bearer token.") var token = "owner"
+    @Option(help: .hidden) var apiKey: String?
+    @Option(help: .hidden) var token: String?
     @Option(help: "The processes whose CPU and memory count, separated by commas.") var pid: String?
     @Option(help: "Seconds to measure for.") var seconds: Double?
     @Flag(help: "Print JSON for programs.") var json = false
+
+    /// Everybody on the machine reads command lines, in the list of processes.
+    func validate() throws {
+        for (flag, variable, value) in [
+            ("--token", BenchOptions.tokenVariable, token), ("--api-key", BenchOptions.keyVariable, apiKey),
+        ] where value != nil {
+            throw ValidationError(
+                "\(flag) would show the key to everybody on this machine, in the list of processes: give it by"
+                    + " \(variable).")
+        }
+    }
+
+    static let tokenVariable = "TIDECAST_TOKEN"
+    static let keyVariable = "TIDECAST_API_KEY"
+    static let keys =
+        "\(tokenVariable) is the backend's bearer token, owner by default, and \(keyVariable) the key that"
+        + " devices register with, by default the token."
 
     func target() throws -> Target {
         raiseOpenFiles()
@@ -23,10 +40,12 @@ struct BenchOptions: ParsableArguments {
         let words = pid?.split(separator: ",") ?? []
         let pids = words.compactMap { Int32($0) }
         guard pids.count == words.count else { throw ValidationError("--pid is a list of numbers") }
+        let environment = ProcessInfo.processInfo.environment
         return Target(
             kind: kind, address: try ServerAddress(server),
             publishAddress: try publishServer.map { try ServerAddress($0) }, project: project,
-            deviceKey: apiKey, token: token, process: ServerProcess(pids: pids))
+            deviceKey: environment[BenchOptions.keyVariable],
+            token: environment[BenchOptions.tokenVariable] ?? "owner", process: ServerProcess(pids: pids))
     }
 
     /// Reports the stages of long work to people, on standard error.

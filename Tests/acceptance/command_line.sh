@@ -229,6 +229,10 @@ for wrong in nothing "$token-"; do
 done
 refused 'knows no project none' env "TIDECAST_CREDENTIAL=$credential" "${tidecast[@]}" listen "$token" --project none "${over[@]}"
 refused 'in the list of processes' "${tidecast[@]}" listen "$token" --credential "$credential" --project first "${over[@]}"
+load=(bench subscribe --devices 8 --topics 2 --project first "${over[@]}")
+for flag in --token --api-key; do refused 'in the list of processes' "${tidecast[@]}" "${load[@]}" "$flag" x; done
+refused '401' "${tidecast[@]}" "${load[@]}"
+TIDECAST_TOKEN=$secret TIDECAST_API_KEY=$app "${tidecast[@]}" "${load[@]}" > /dev/null || fail "the load takes no keys from the environment"
 (umask 077 && echo "$credential" | "$unprivileged" tee "$work/credential" > /dev/null)
 refused 'credential is not' "${tidecast[@]}" listen "$token" --credential-file "$work/there" --project first "${over[@]}"
 refused 'known' "${tidecast[@]}" listen "$token" --credential-file "$work/credential" --project first --server http://nobody.invalid

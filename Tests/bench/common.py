@@ -21,8 +21,8 @@ def run(*command, **options):
 
 
 def shown(arguments):
-    """The command line of a row's load, for the page, without secrets and ports."""
-    words, hide = [], {"--server", "--publish-server", "--api-key", "--token", "--pid"}
+    """The command line of a row's load, for the page, without ports."""
+    words, hide = [], {"--server", "--publish-server", "--pid"}
     skip = False
     for word in arguments:
         if skip or word in hide:
@@ -33,12 +33,14 @@ def shown(arguments):
 
 
 def measure(who, load, options, repeat=1):
-    """Runs a load `repeat` times; the row is the run with the median figure."""
-    arguments = load + options
+    """Runs a load `repeat` times; the row is the run with the median figure. Options of the form
+    TIDECAST_NAME=VALUE are variables."""
+    keys = dict(word.split("=", 1) for word in options if word.startswith("TIDECAST_"))
+    arguments = load + [word for word in options if not word.startswith("TIDECAST_")]
     runs = []
     for _ in range(repeat):
         done = subprocess.run([RELEASE, "bench", arguments[0], "--json", *arguments[1:]], text=True,
-                              capture_output=True)
+                              capture_output=True, env={**os.environ, **keys})
         if done.returncode != 0:
             raise RuntimeError(f"{shown(arguments)}: {done.stderr[-2000:]}")
         runs.append(json.loads(done.stdout.strip().splitlines()[-1]))

@@ -49,10 +49,9 @@ class Tidecast(Server):
         self.token = self.command("project", "key", "create", "bench", "--kind", "bearer").strip()
 
     def load_options(self):
-        """The options of a load on this server."""
-        return ["--server", f"http://127.0.0.1:{self.port}", "--api-key", self.device_key, "--token",
-                self.token,
-                "--pid", str(self.process.pid)]
+        """The variables and the options of a load on this server."""
+        return [f"TIDECAST_API_KEY={self.device_key}", f"TIDECAST_TOKEN={self.token}",
+                "--server", f"http://127.0.0.1:{self.port}", "--pid", str(self.process.pid)]
 
     def __enter__(self):
         return self

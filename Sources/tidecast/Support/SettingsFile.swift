@@ -45,7 +45,8 @@ extension Settings {
     /// Variables that are read elsewhere, or by the files in `deploy`.
     private static let others: Set<String> = [
         "TIDECAST_CONFIG", "TIDECAST_FAILPOINT", "TIDECAST_SERVER", "TIDECAST_TOKEN", "TIDECAST_TOKEN_FILE",
-        "TIDECAST_CREDENTIAL", "TIDECAST_BENCH", "TIDECAST_TESTS", "TIDECAST_CA_PASSPHRASE",
+        "TIDECAST_CREDENTIAL", "TIDECAST_API_KEY", "TIDECAST_BENCH", "TIDECAST_TESTS",
+        "TIDECAST_CA_PASSPHRASE",
     ]
 
     private static func isOfService(_ name: String) -> Bool {
