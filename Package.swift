@@ -206,7 +206,7 @@ let fuzzers: [Target] =
             name: "fuzz",
             dependencies: [
                 "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "PushMessages", "Journal", "Partitions",
-                "Membership", "Ownership", "Routing", "FCMAPI", "Edge", "PeerLink",
+                "Membership", "Ownership", "Routing", "FCMAPI", "Edge", "PeerLink", "Listener",
             ] + nio(),
             swiftSettings: settings)
     ] : []

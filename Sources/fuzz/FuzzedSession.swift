@@ -7,6 +7,7 @@ final class FuzzedSession {
     private final class Connection: HTTP2SessionDelegate {
         var peer: Peer { .unknown }
         var session: HTTP2Session?
+        func greeted() {}
         func began(_ responder: Responder) {}
         func headed(_ responder: Responder) {}
         func admit(_ request: HTTPRequest) -> BodyAdmission { .upTo(64 << 10) }

@@ -31,7 +31,7 @@ enum Targets {
     static func run(_ input: UnsafeBufferPointer<UInt8>) {
         guard let choice = input.first else { return }
         let bytes = Array(input.dropFirst())
-        switch choice % 15 {
+        switch choice % 16 {
         case 0: route(.post, "/v1/projects/p/messages:send", body: bytes)
         case 1: _ = try? Condition.parse(bytes)
         case 2: _ = api.keys.decipher(bytes)
@@ -51,7 +51,8 @@ enum Targets {
         case 11: FuzzedFrames.run(bytes)
         case 12: FuzzedPush.run(bytes)
         case 13: FuzzedUserAgent.run(bytes)
-        default: gzip(bytes)
+        case 14: gzip(bytes)
+        default: FuzzedProxyHeader.run(bytes)
         }
     }
 
