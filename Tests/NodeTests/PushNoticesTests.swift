@@ -2,6 +2,7 @@ import Logging
 import Model
 import NodeCore
 import PushMessages
+import Synchronization
 import Testing
 
 @testable import Node
@@ -56,6 +57,22 @@ import Testing
         #expect(counters.load(.web) == two && counters.load(.apns) == PushLoad())
     }
 
+    @Test("are a few lines for a project whose endpoints are at hundreds of invented names")
+    func inventedNames() {
+        let lines = Lines()
+        let notices = PushNotices(Logger(label: "test") { _ in LineCounter(lines: lines) }, counters)
+        for project in [UInt32(5), 6] {
+            for number in 0..<300 {
+                let ticket = PushTicket(
+                    loop: 0, number: 1, kind: .web, project: ProjectNumber(project),
+                    host: "w\(number).example.com")
+                notices.unreached(.web, at: ticket.host, for: ticket.project, because: "no such name")
+                notices.tell(.unsent("no such name"), ticket)
+            }
+        }
+        #expect(lines.count.load(ordering: .relaxed) == 16)
+    }
+
     @Test("raises no alarm for a service that the project does not use")
     func noSettings() {
         for kind in Transport.Kind.allCases {
@@ -64,4 +81,17 @@ import Testing
             #expect(alarms(kind).isEmpty)
         }
     }
+}
+
+private final class Lines: Sendable { let count = Atomic(0) }
+
+private struct LineCounter: LogHandler {
+    let lines: Lines
+    var logLevel = Logger.Level.info
+    var metadata: Logger.Metadata = [:]
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+    func log(event: LogEvent) { lines.count.add(1, ordering: .relaxed) }
 }

@@ -157,6 +157,21 @@ private func routes(_ owners: UInt64?...) -> [Ownership.Route?] {
         #expect(limit.pass("b", now: at(130)) == 0)
     }
 
+    @Test("tells of a few names that strangers invent, and how many others there are")
+    func names() {
+        var limit = NameLimit<String>()
+        let first = (0..<300).compactMap { limit.pass("a", name: "w\($0 % 100)", now: at(UInt64($0 / 10))) }
+        #expect(first == [.init(), .init(), .init(), .init()])
+        #expect(limit.pass("b", name: "w7", now: at(31)) == .init())
+        #expect(limit.pass("a", name: "w7", now: at(59)) == nil)
+        #expect(limit.pass("a", name: "w7", now: at(60)) == .init(lines: 297, names: 95))
+        #expect(limit.pass("a", name: "w8", now: at(61)) == .init())
+        #expect(limit.pass("a", name: "w8", now: at(62)) == nil)
+        #expect(limit.pass("a", name: "w9", now: at(63)) == .init(lines: 1, names: 0))
+        for number in 0..<5000 { _ = limit.pass("a", name: "x\(number)", now: at(64)) }
+        #expect(limit.pass("a", name: "y", now: at(130)) == .init(lines: 4999, names: 1000))
+    }
+
     @Test("keeps a bounded number of keys")
     func keysAreBounded() {
         var limit = LogLimit<Int>()

@@ -122,7 +122,8 @@ final class APNsDispatch: Sendable {
             return .answered(status: status, retryAfter: PushDispatch.retryAfter(fields), body: body)
         case .notPrepared(let error): return PushDispatch.withheld(error)
         case .notSent(let reason), .failed(let reason):
-            dispatch.notices.unreached(ticket.kind, at: ticket.host, because: reason)
+            dispatch.notices.unreached(
+                ticket.kind, at: ticket.host, for: ticket.project, because: reason)
             return .unanswered
         }
     }
@@ -148,7 +149,7 @@ final class APNsDispatch: Sendable {
         let host = "\(pool.host):\(pool.port)"
         switch news {
         case .connected: break
-        case .unreachable(let reason): dispatch.notices.unreached(.apns, at: host, because: reason)
+        case .unreachable(let reason): dispatch.notices.unreached(.apns, at: host, for: nil, because: reason)
         case .broke(let reason):
             dispatch.notices.note("a connection to Apple's push service broke", at: host, because: reason)
         case .goAway(let reason):

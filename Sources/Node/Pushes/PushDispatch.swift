@@ -69,7 +69,8 @@ final class PushDispatch: Sendable {
         let underWay = PushUnderWay(revision: ticket.revision, now: Clock.monotonic())
         submit(request) { result in
             let end = underWay.judge(
-                web: self.result(result, ticket.kind, at: ticket.host), host: ticket.host,
+                web: self.result(result, ticket.kind, at: ticket.host, for: ticket.project),
+                host: ticket.host,
                 revision: self.revisions[ticket.project], now: Clock.now().wall)
             self.finish(end, ticket)
         }
@@ -128,14 +129,16 @@ final class PushDispatch: Sendable {
     }
 
     /// The client's word as the machines read it; tells operators of services that were not reached.
-    func result(_ result: PushHTTPAnswer.Result, _ kind: Transport.Kind, at host: String) -> PushResult {
+    func result(
+        _ result: PushHTTPAnswer.Result, _ kind: Transport.Kind, at host: String, for project: ProjectNumber
+    ) -> PushResult {
         switch result {
         case .answered(let status, let fields, let body):
             return .answered(status: status, retryAfter: PushDispatch.retryAfter(fields), body: body)
         case .notPrepared(let error): return PushDispatch.withheld(error)
         case .notTried(let reason): return .notTried(reason)
         case .failed(let reason, _):
-            notices.unreached(kind, at: host, because: reason)
+            notices.unreached(kind, at: host, for: project, because: reason)
             return .unanswered
         }
     }

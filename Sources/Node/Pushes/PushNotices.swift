@@ -18,6 +18,7 @@ final class PushNotices: Sendable {
     private let log: Logger
     private let counters: PushCounters
     private let told = Mutex(LogLimit<String>())
+    private let hosts = Mutex(NameLimit<String>())
     private let missing = Mutex<[Missing: MonotonicTime]>([:])
 
     init(_ log: Logger, _ counters: PushCounters) {
@@ -30,27 +31,29 @@ final class PushNotices: Sendable {
     /// - Parameter isFormer: whether the message left under settings that have changed since: an operator has
     ///   nothing to do about their key.
     func tell(_ outcome: PushOutcome, _ ticket: PushTicket, isFormer: Bool = false) {
-        let (kind, host) = (ticket.kind, ticket.host)
         if isFormer, outcome.alarm != nil { return }
-        if let alarm = outcome.alarm { counters.note(alarm, of: kind) }
+        if let alarm = outcome.alarm { counters.note(alarm, of: ticket.kind) }
         switch outcome {
-        case .unset(let reason): noSettings(ticket.project, for: kind, because: reason)
+        case .unset(let reason): noSettings(ticket.project, for: ticket.kind, because: reason)
         case .credentials(let reason):
-            warn("a push service refuses the project's key", of: kind, at: host, because: reason)
+            warn("a push service refuses the project's key", of: ticket, because: reason)
         case .platformKey(let reason):
-            warn("a push service lacks a key for a device's platform", of: kind, at: host, because: reason)
+            warn("a push service lacks a key for a device's platform", of: ticket, because: reason)
         case .refusedContent(let reason):
-            warn("a push service refuses a message", of: kind, at: host, because: reason)
+            warn("a push service refuses a message", of: ticket, because: reason)
         case .unsent(let reason):
-            warn("a message for a push service was not made", of: kind, at: host, because: reason)
+            warn("a message for a push service was not made", of: ticket, because: reason)
         case .overQuota:
-            warn("a push service takes no more of a project for now", of: kind, at: host, because: "quota")
+            warn("a push service takes no more of a project for now", of: ticket, because: "quota")
         case .accepted, .gone, .goneHere, .throttled, .transient, .formerEnd, .expired: break
         }
     }
 
-    func unreached(_ kind: Transport.Kind, at host: String, because reason: String) {
-        warn("a push service was not reached", of: kind, at: host, because: reason)
+    /// `project`: the project whose request was not answered, where it is of one.
+    func unreached(
+        _ kind: Transport.Kind, at host: String, for project: ProjectNumber?, because reason: String
+    ) {
+        warn("a push service was not reached", of: kind, at: host, for: project, because: reason)
     }
 
     func alarm(_ alarm: PushAlarm, of ticket: PushTicket, because reason: String) {
@@ -64,7 +67,7 @@ final class PushNotices: Sendable {
             case .credentials: "a push service refuses the project's key, and the message with it"
             case .doubted: "a push service says of many devices that they are gone"
             }
-        warn(line, of: ticket.kind, at: ticket.host, because: reason)
+        warn(line, of: ticket, because: reason)
     }
 
     /// A service says of many devices in a row that they are gone. The words are not believed: messages are
@@ -74,7 +77,7 @@ final class PushNotices: Sendable {
         let name = String(decoding: origin.name, as: UTF8.self)
         warn(
             "a push service says of many devices that they are gone, and messages are held: look at the settings",
-            of: origin.kind, at: name, because: "project \(origin.project.rawValue)")
+            of: origin.kind, at: name, for: origin.project, because: "project \(origin.project.rawValue)")
     }
 
     /// A project's devices have addresses at a service for which the project has no settings. Their messages
@@ -96,18 +99,25 @@ final class PushNotices: Sendable {
             ])
     }
 
-    /// One line a minute for each host and kind: a fan-out fails for many devices at once.
+    private func warn(_ line: Logger.Message, of ticket: PushTicket, because reason: String) {
+        warn(line, of: ticket.kind, at: ticket.host, for: ticket.project, because: reason)
+    }
+
+    /// A fan-out fails for many devices at once, and a client with an app's key can tell endpoints at any
+    /// number of names below a vendor's wildcard: of each project some lines a minute pass.
     private func warn(
-        _ line: Logger.Message, of kind: Transport.Kind, at host: String, because reason: String
+        _ line: Logger.Message, of kind: Transport.Kind, at host: String, for project: ProjectNumber?,
+        because reason: String
     ) {
-        let withheld = told.withLock { $0.pass("\(line) \(kind.word) \(host)", now: Clock.monotonic()) }
+        let key = "\(line) \(kind.word) \(project?.rawValue ?? 0)"
+        let withheld = hosts.withLock { $0.pass(key, name: host, now: Clock.monotonic()) }
         guard let withheld else { return }
-        log.warning(
-            line,
-            metadata: [
-                "service": "\(kind.word)", "host": "\(host)", "reason": "\(reason)",
-                "withheld": "\(withheld)",
-            ])
+        var metadata: Logger.Metadata = [
+            "service": "\(kind.word)", "host": "\(host)", "reason": "\(reason)",
+            "withheld": "\(withheld.lines)",
+        ]
+        if withheld.names > 0 { metadata["otherHosts"] = "\(withheld.names)" }
+        log.warning(line, metadata: metadata)
     }
 
     func error(_ line: Logger.Message, _ reason: String) {

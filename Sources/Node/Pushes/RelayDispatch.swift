@@ -84,10 +84,12 @@ final class RelayDispatch: Sendable {
         dispatch.submit(request) { [weak self] result in
             guard let self else { return }
             if case .notPrepared(let error) = result {
-                dispatch.notices.unreached(.fcm, at: sender.tokenURL, because: "\(error)")
+                dispatch.notices.unreached(
+                    .fcm, at: sender.tokenURL, for: sender.project, because: "\(error)")
             }
             let answer = AccessTokenAnswer(
-                dispatch.result(result, .fcm, at: sender.tokenURL), now: Clock.now().wall)
+                dispatch.result(result, .fcm, at: sender.tokenURL, for: sender.project), now: Clock.now().wall
+            )
             decide(sender) { $0.fetched(number, answer, now: $1, into: &$2) }
         }
     }
@@ -118,7 +120,8 @@ final class RelayDispatch: Sendable {
 
     /// The message is judged where it stands: with another token it may leave at once, on another thread.
     private func answered(_ number: UInt64, _ message: Message, result: PushHTTPAnswer.Result) {
-        let result = dispatch.result(result, .fcm, at: message.ticket.host)
+        let result = dispatch.result(
+            result, .fcm, at: message.ticket.host, for: message.ticket.project)
         let (revision, now) = (revision(message), Clock.now())
         var effects: [AccessTokens.Effect] = []
         let end = message.sender.tokens.withLock { tokens in
