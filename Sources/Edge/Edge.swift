@@ -28,7 +28,9 @@ public struct ListenError: Error, CustomStringConvertible {
         do {
             return try open()
         } catch let error as IOError {
-            throw ListenError(address: address, reason: String(cString: strerror(error.errnoCode)))
+            let isOfPort = error.errnoCode == EACCES && !address.hasPrefix("/")
+            let remedy = isOfPort ? "; ports below 1024 need CAP_NET_BIND_SERVICE" : ""
+            throw ListenError(address: address, reason: String(cString: strerror(error.errnoCode)) + remedy)
         } catch let error as SocketAddressError.UnknownHost {
             throw ListenError(address: address, reason: "\(error.host) is no name that this machine knows")
         } catch {

@@ -200,6 +200,7 @@ final class Administrator: Sendable {
             switch result {
             case .success(let response): answer(loop, response)
             case .failure(let refusal as CredentialRefusal): answer(loop, CredentialView.refusal(refusal))
+            case .failure(let refusal as NodeShared.DrainRefusal): answer(loop, refusal.response)
             case .failure(let error): answer(loop, APIFailure.unavailable("\(error)"))
             }
         }
@@ -211,7 +212,8 @@ final class Administrator: Sendable {
             guard loop.shared.isClustered else { return answer(loop, NodeShared.notClustered) }
             change(
                 on: loop, for: work,
-                { draft in
+                { [known = loop.shared.nodeNames] draft in
+                    try NodeShared.check(node, known: known, cordoned: draft.contents.cordoned)
                     Catalog.uncordon(node, from: &draft.writes)
                     draft.contents.cordoned.remove(node)
                     return APIAnswer.object([("node", .text(node))])

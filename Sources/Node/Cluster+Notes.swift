@@ -107,7 +107,7 @@ extension Cluster {
             "incarnation": "\(member.incarnation)",
         ]
         if withheld > 0 { metadata["withheld"] = "\(withheld)" }
-        log.info("a node is \(member.state)", metadata: metadata)
+        log.info(member.state == .left ? "a node has left" : "a node is \(member.state)", metadata: metadata)
     }
 
     /// Counts a datagram that is not of this cluster, and logs each reason once a minute.

@@ -1,3 +1,4 @@
+import Catalog
 import Edge
 import FCMAPI
 import Glibc
@@ -69,6 +70,9 @@ extension Node {
     /// Opens the ports and closes them again. A start that cannot have its ports then ends before it makes a
     /// data folder. A node of a cluster makes none.
     static func checkPorts(_ configuration: NodeConfiguration, _ log: Logger) throws {
+        if configuration.cluster == nil, let mistake = AdminSocket.mistake(in: configuration.folder) {
+            throw NodeError(mistake)
+        }
         guard configuration.cluster == nil, !configuration.listeners.isEmpty else { return }
         try StartupListener(configuration, reason: "the server starts", log).close()
     }
@@ -113,6 +117,11 @@ extension Node {
     static func listenForOperators(_ admin: Edge, _ configuration: NodeConfiguration, log: Logger) throws {
         guard !configuration.folder.isEmpty else { return }
         if configuration.cluster != nil { mkdir(configuration.folder, 0o700) }
+        if let mistake = AdminSocket.mistake(in: configuration.folder) {
+            return log.warning(
+                "there is no admin socket: the command line cannot reach this node by its folder",
+                metadata: ["reason": "\(mistake)"])
+        }
         do {
             try admin.listen(
                 unixDomainSocketPath: AdminSocket.path(in: configuration.folder), mode: 0o600)

@@ -299,6 +299,17 @@ extension Node {
 /// The path of the admin socket in a data folder.
 public enum AdminSocket {
     public static func path(in folder: String) -> String { "\(folder)/admin.sock" }
+
+    /// The bytes of a local socket's path, at most (unix(7): `sun_path` with its final 0).
+    private static let bytesMax = 107
+
+    /// Why no admin socket can be in the folder; `nil` where one can.
+    public static func mistake(in folder: String) -> String? {
+        let bytes = path(in: folder).utf8.count
+        guard bytes > bytesMax else { return nil }
+        return "the path of the admin socket, \(path(in: folder)), has \(bytes) bytes, and a socket's has"
+            + " at most \(bytesMax): use a shorter --data"
+    }
 }
 
 /// The loops by their event loops. Each loop must be used on its own event loop only.

@@ -123,6 +123,21 @@ extension NodeShared {
         }
     }
 
+    /// The names of the members, and of nodes that were members within a day.
+    var nodeNames: Set<String> {
+        guard let view = cluster?.current else { return [] }
+        return Set(view.members.map(\.name)).union(view.gossip.map(\.name))
+    }
+
+    /// Refuses a name that no node has.
+    static func check(_ node: String, known: Set<String>, cordoned: Set<String>) throws {
+        guard !known.contains(node), !cordoned.contains(node) else { return }
+        let kept = cordoned.sorted().joined(separator: ", ")
+        throw DrainRefusal(
+            response: APIFailure.notFound(
+                "The cluster has no node \(node); kept out are: \(kept.isEmpty ? "none" : kept)."))
+    }
+
     /// The node that is to leave, or the refusal where the cluster has no such node.
     func drain(of node: String, force: Bool) -> Result<Drain, DrainRefusal> {
         guard let cluster else { return .failure(DrainRefusal(response: NodeShared.notClustered)) }

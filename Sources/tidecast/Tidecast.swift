@@ -18,8 +18,10 @@ struct Tidecast: AsyncParsableCommand {
     static func main() async {
         // A write to a pipe without a reader then fails, and the command says what is lost.
         signal(SIGPIPE, SIG_IGN)
+        var isParsed = false
         do {
             var command = try parseAsRoot()
+            isParsed = true
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
@@ -28,8 +30,22 @@ struct Tidecast: AsyncParsableCommand {
             await OwnServer.end()
         } catch {
             await OwnServer.end()
+            // The parser would show the usage of the whole program.
+            if isParsed, let mistake = error as? ValidationError {
+                Output.note("Error: \(mistake.message)\n")
+                _exit(ExitCode.validationFailure.rawValue)
+            }
+            if !isParsed { noteMeant() }
             end(error)
         }
+    }
+
+    /// Names the command that a mistyped first word may have meant.
+    private static func noteMeant() {
+        guard let word = CommandLine.arguments.dropFirst().first, !word.hasPrefix("-") else { return }
+        let names = configuration.subcommands.map { $0._commandName }
+        guard !names.contains(word), let meant = Nearest.of(word, among: names) else { return }
+        Output.note("There is no command \(word): did you mean `tidecast \(meant)`?\n")
     }
 
     /// Prints the error and ends at once. Threads of a server that did not start may still run, and need what

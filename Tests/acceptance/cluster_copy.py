@@ -58,7 +58,7 @@ class Traffic:
 def gone(nodes):
     """What the nodes' logs say about nodes that are gone."""
     return [line for node in nodes for line in node.log_text().splitlines()
-            if any(word in line for word in ("a node is left", "a node is dead", "cut off"))]
+            if any(word in line for word in ("a node has left", "a node is dead", "cut off"))]
 
 
 def beside(made, original, traffic, database, how):

@@ -15,6 +15,21 @@ field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.a
 on=(--data "$data")
 tidecast=("$unprivileged" "$TIDECAST")
 
+silent=$(free_port)
+# A server that takes connections and never answers; the last lines of this script look at what the command said.
+python3 -c '
+import signal, socket, sys
+with socket.socket() as silent:
+    silent.bind(("127.0.0.1", int(sys.argv[1])))
+    silent.listen()
+    print("bound", flush=True)
+    signal.pause()' "$silent" > "$work/silent" &
+children+=("$!")
+until grep -q bound "$work/silent"; do kill -0 "${children[0]}" || fail "nothing listens"; sleep 0.05; done
+"${tidecast[@]}" topic list --project first --server "http://127.0.0.1:$silent" > "$work/waited" 2>&1 &
+waiting=$!
+children+=("$waiting")
+
 "${tidecast[@]}" project create first --service-account - "${on[@]}" > "$work/first.json" 2> "$work/said"
 [ "$(field "$work/first.json" project_id)" = first ] || fail "standard output has $(cat "$work/first.json")"
 grep -q 'project first made' "$work/said" || fail "standard error has $(cat "$work/said")"
@@ -33,6 +48,7 @@ refused 'cannot be written: No such file' "${tidecast[@]}" project create second
 echo "ok: no project without its file, and nothing is replaced unless that is asked for"
 
 refused 'give --yes' "${tidecast[@]}" project delete second "${on[@]}"
+refused 'The project does not exist' "${tidecast[@]}" project delete nosuch "${on[@]}"
 # on_terminal ANSWER COMMAND…: runs the command on a terminal of its own, and types ANSWER there.
 on_terminal() {
   python3 -c 'import os, pty, sys
@@ -249,6 +265,52 @@ for command in status 'drain other' 'uncordon other'; do
   # shellcheck disable=SC2086
   refused 'not part of a cluster' "${tidecast[@]}" cluster $command "${on[@]}"
 done
+"${tidecast[@]}" project quota first --subscriptions-per-second 100 "${on[@]}" > /dev/null
+for wrong in nosuchtoken "$token-"; do
+  refused "$wrong: no token of this project that this server made" "${tidecast[@]}" subscribe news "$wrong" --project first "${on[@]}"
+  [ "$(wc -l < "$work/out")" = 2 ] || fail "an empty line: $(cat "$work/out")"
+done
+TIDECAST_PROJECT=first "${tidecast[@]}" topic list "${on[@]}" > /dev/null || fail "TIDECAST_PROJECT names no project"
+refused 'Name the project by --project ID, or by TIDECAST_PROJECT' "${tidecast[@]}" topic list "${on[@]}"
+refused 'none: no such file' env "TIDECAST_CA=$work/none" "${tidecast[@]}" project list --server "https://127.0.0.1:$port"
+refused 'give --yes' "${tidecast[@]}" device delete "$token" --project first "${on[@]}"
+"${tidecast[@]}" device info "$token" --project first "${on[@]}" > "$work/out" || fail "a device that was not deleted is gone"
+"${tidecast[@]}" device delete "$token" --project first --yes "${on[@]}" > /dev/null
+refused '(NOT_FOUND' "${tidecast[@]}" device delete "$token" --project first "${on[@]}"
+"${push[@]}" serve first --origin https://push.example.com "${on[@]}" > /dev/null
+"${push[@]}" off first "${on[@]}" | contains 'serve stays on' || fail "a service that stays on is not named"
 stop_server
 echo "ok: an app's key, subscriptions and quotas over the network; wrong credentials; a cluster that is none"
+
+refused 'Give one of --data and --server, not both' "${tidecast[@]}" project list "${on[@]}" --server "$url"
+refused 'There is no command servr: did you mean' "${tidecast[@]}" servr
+refused 'apple.none cannot be read: No such file' "${push[@]}" apns first --key "$work/apple.none" --key-id ABC123DEFG "${on[@]}"
+refused 'with a port from 0 to 65535' "${tidecast[@]}" server "${on[@]}" --listen 127.0.0.1:99999
+refused 'TIDECAST_PARTITIONS must be a whole number' env TIDECAST_PARTITIONS=many "${tidecast[@]}" server "${on[@]}"
+grep -q Usage: "$work/out" && fail "the usage of another command: $(cat "$work/out")"
+echo '{"listen": 7}' | "$unprivileged" tee "$work/kind.json" > /dev/null
+refused '"listen" must be an array of texts, such as ["127.0.0.1:8787"], not a whole number' \
+  "${tidecast[@]}" server "${on[@]}" --config "$work/kind.json"
+echo '{"lissten": []}' | "$unprivileged" tee "$work/kind.json" > /dev/null
+refused 'Did you mean "listen"?' "${tidecast[@]}" server "${on[@]}" --config "$work/kind.json"
+long=$work/$(printf 'x%.0s' $(seq 120))
+refused 'bytes, and a socket'"'"'s has at most 107: use a shorter --data' "${tidecast[@]}" server --data "$long" --listen "127.0.0.1:$port"
+refused 'bytes, and a socket'"'"'s has at most 107: use a shorter --data' "${tidecast[@]}" project list --data "$long"
+[ ! -e "$long" ] || fail "a start without its socket has left a data folder"
+TIDECAST_CLUSTER=x TIDECAST_NETWORK=x TIDECAST_BIND=x TIDECAST_NAMES=x TIDECAST_LISTEM=x \
+  "${tidecast[@]}" server "${on[@]}" --listen "0.0.0.0:$port" 2> "$work/warned" &
+server=$!
+wait_ready "$url" || fail "the server was not ready within 10 s"
+stop_server
+[ "$(grep -c 'names no setting' "$work/warned")" = 1 ] || fail "it warns of $(grep 'names no setting' "$work/warned")"
+grep -q '"meant":"TIDECAST_LISTEN?"' "$work/warned" || fail "it does not say what was meant"
+grep -q 'works on this machine only: give --public-url' "$work/warned" || fail "it does not warn of its token URI"
+"${tidecast[@]}" topic list --help | contains '^SERVER OPTIONS:' || fail "the options of the server are not in a group"
 echo "ok: what is wrong is said"
+
+code=0
+wait "$waiting" || code=$?
+grep -qx 'waiting for the server' "$work/waited" || fail "a command waits in silence: $(cat "$work/waited")"
+grep -q 'has not answered for 30 s' "$work/waited" || fail "it said $(cat "$work/waited")"
+[ "$code" = 1 ] || fail "it ended with $code"
+echo "ok: a command says that it waits, and ends"

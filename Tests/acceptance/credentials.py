@@ -291,11 +291,12 @@ class Operators:
         self.may("read", "key", "list", "far")
         self.may("read", "key", "server")
         self.may("operate", "unsubscribe", "news", device, "--project", "far")
-        self.may("operate", "device", "delete", device, "--project", "far")
+        self.may("operate", "device", "delete", device, "--project", "far", "--yes")
         self.may("admin", "key", "expire", key["id"], "30d")
         self.may("admin", "key", "rotate", key["id"])
         self.may("admin", "key", "revoke", key["id"])
-        self.may("operate", "cluster", "uncordon", "nobody")
+        self.may_not("operate", "no node nobody", "cluster", "uncordon", "nobody")
+        self.may("operate", "cluster", "uncordon", self.other.name)
         self.may_not("operate", "no node nobody", "cluster", "drain", "nobody")
         return key
 

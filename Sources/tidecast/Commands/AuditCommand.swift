@@ -5,7 +5,7 @@ struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List changes by operators, and refusals: who, what, when, from where; the newest first."
     )
-    @OptionGroup var connection: ServerOptions
+    @OptionGroup(title: "Server Options") var connection: ServerOptions
     @Option(help: "How many entries, at most 2,000.") var limit = 100
 
     func run() throws {

@@ -11,7 +11,7 @@ struct Cluster: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show the nodes, and which partitions each owns, as one node sees them.",
             discussion: "Ends with 1 where that node is not ready or partitions have no owner.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
 
         func run() throws {
             let answer = try connection.call(.GET, "/admin/cluster").object
@@ -24,7 +24,7 @@ struct Cluster: ParsableCommand {
     struct Watch: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Repeat `status` each second, until Ctrl-C.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
 
         func run() throws {
             while true {
@@ -44,7 +44,7 @@ struct Cluster: ParsableCommand {
     struct Drain: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Take a node out: it hands over its partitions, ends, and stays out until `uncordon`.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The node's name.") var node: String
         @Flag(help: "Drain the last shard too, after which the cluster serves nothing.") var force = false
 
@@ -89,7 +89,7 @@ struct Cluster: ParsableCommand {
     struct Uncordon: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Let a drained node join the cluster again.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The node's name.") var node: String
 
         func run() throws {

@@ -10,8 +10,9 @@ struct Device: ParsableCommand {
     struct Register: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Register a device; shows its token and credential once.")
-        @OptionGroup var connection: ServerOptions
-        @Option(help: "The project's id.") var project: String
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
+        @OptionGroup var named: ProjectOption
+        var project: String { named.id ?? "" }
 
         func run() throws {
             let answer = try connection.call(
@@ -27,8 +28,9 @@ struct Device: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List a project's devices.")
-        @OptionGroup var connection: ServerOptions
-        @Option(help: "The project's id.") var project: String
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
+        @OptionGroup var named: ProjectOption
+        var project: String { named.id ?? "" }
 
         func run() throws {
             let devices = try connection.pages(
@@ -49,9 +51,10 @@ struct Device: ParsableCommand {
     struct Info: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a device's topics, and since when it is subscribed to each.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The device's FID or token.") var token: String
-        @Option(help: "The project's id.") var project: String
+        @OptionGroup var named: ProjectOption
+        var project: String { named.id ?? "" }
 
         func run() throws {
             let path = "/v1/projects/\(project.segment)/registrations/\(token.segment)/topicSubscriptions"
@@ -59,18 +62,31 @@ struct Device: ParsableCommand {
             if connection.json { return try Output.json(topics) }
             try Output.table(
                 ["TOPIC", "SINCE"],
-                topics.map { [$0["topicName"] as? String ?? "", $0["createTime"] as? String ?? ""] })
+                // The server keeps the day.
+                topics.map {
+                    [
+                        $0["topicName"] as? String ?? "",
+                        String(($0["createTime"] as? String ?? "").prefix(10)),
+                    ]
+                })
         }
     }
 
     struct Delete: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Unregister a device.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The device's FID or token.") var token: String
-        @Option(help: "The project's id.") var project: String
+        @OptionGroup var named: ProjectOption
+        var project: String { named.id ?? "" }
+
+        @Flag(help: "Do not ask for confirmation.") var yes = false
 
         func run() throws {
-            _ = try connection.call(.DELETE, "/v1/projects/\(project.segment)/registrations/\(token.segment)")
+            let path = "/v1/projects/\(project.segment)/registrations/\(token.segment)"
+            _ = try connection.call(.GET, path)
+            let name = String(token.prefix { $0 != ":" })
+            try Consent.demand("Unregister device \(name) and end its subscriptions?", name, given: yes)
+            _ = try connection.call(.DELETE, path)
             if connection.json { try Output.json([String: String]()) } else { try Output.line("deleted") }
         }
     }
@@ -82,9 +98,10 @@ struct Topic: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List a project's topics with their members.")
-        @OptionGroup var connection: ServerOptions
-        @Option(help: "The project's id.") var project: String
+            abstract: "List a project's topics with the number of their members.")
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
+        @OptionGroup var named: ProjectOption
+        var project: String { named.id ?? "" }
 
         func run() throws {
             let topics = try connection.pages("/v1/projects/\(project.segment)/topics", of: "topics")
@@ -98,9 +115,10 @@ struct Topic: ParsableCommand {
     struct Info: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Count the devices that are subscribed, absent devices included.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The topic's name.") var topic: String
-        @Option(help: "The project's id.") var project: String
+        @OptionGroup var named: ProjectOption
+        var project: String { named.id ?? "" }
 
         func run() throws {
             let answer = try connection.call(.GET, "/v1/projects/\(project.segment)/topics/\(topic.segment)")

@@ -12,7 +12,7 @@ struct Key: ParsableCommand {
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's credentials, or all. The time of the last use is a few minutes late.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var project: String?
 
         func run() throws {
@@ -46,7 +46,7 @@ struct Key: ParsableCommand {
                 service-account: one more file for a backend, as `project create` writes it. operator: \
                 for commands over --server, in all projects.
                 """)
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @OptionGroup var output: AccountOutput
         @Argument(help: "The project's id; leave it out for an operator's token.") var project: String?
         @Option(help: "device, bearer, service-account or operator.") var kind: String
@@ -83,7 +83,7 @@ struct Key: ParsableCommand {
     struct Expire: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Set when a credential ends, or that it never ends.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The credential's id, as `key list` shows it.") var id: String
         @Argument(help: "90d, 12h, 30m, a date (UTC), or never.") var when: When
 
@@ -97,7 +97,7 @@ struct Key: ParsableCommand {
     struct Revoke: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "End a credential now, and the access tokens made with it.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The credential's id, as `key list` shows it.") var id: String
 
         func run() throws {
@@ -114,7 +114,7 @@ struct Key: ParsableCommand {
                 devices' ids are made. The server uses the new key after a minute, and what the former key \
                 made stays valid.
                 """)
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @OptionGroup var output: AccountOutput
         @Argument(help: "The credential's id, as `key list` shows it; or signing, or registration.")
         var id: String
@@ -162,7 +162,7 @@ extension Key {
     struct Server: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show which of the server's own keys are used, and since when.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
 
         func run() throws {
             try ServerKeys.show(try connection.call(.GET, "/admin/serverKeys").object, connection)
@@ -172,7 +172,7 @@ extension Key {
     struct Retire: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "End a registration key: the devices under it have to register again.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The key's number, as `key server` shows it.") var number: UInt8
         @Flag(help: "Do not ask for confirmation.") var yes = false
 

@@ -18,18 +18,28 @@ private func change(
     if connection.json { return try Output.json(["results": results]) }
     let refused = results.enumerated().filter { !$0.element.isEmpty }
     for (index, result) in refused {
-        try Output.line("\(tokens[index]): \(result["error"] as? String ?? "refused")")
+        try Output.line("\(tokens[index]): \(sentence(result["error"] as? String))")
     }
     try Output.line("\(results.count - refused.count) of \(results.count) done")
     if !refused.isEmpty { throw ExitCode.failure }
 }
 
+/// The server's word for a token, of which an SDK knows three.
+private func sentence(_ word: String?) -> String {
+    switch word {
+    case "INVALID_ARGUMENT": "no token of this project that this server made"
+    case "NOT_FOUND": "the device is unregistered"
+    case let word: word ?? "refused"
+    }
+}
+
 struct Subscribe: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Subscribe devices to a topic.")
-    @OptionGroup var connection: ServerOptions
+    @OptionGroup(title: "Server Options") var connection: ServerOptions
     @Argument(help: "The topic's name.") var topic: String
     @Argument(help: "Tokens or FIDs.") var tokens: [String]
-    @Option(help: "The project's id.") var project: String
+    @OptionGroup var named: ProjectOption
+    var project: String { named.id ?? "" }
     func run() throws {
         try change("subscribe", topic, tokens: tokens, project: project, connection: connection)
     }
@@ -37,10 +47,11 @@ struct Subscribe: ParsableCommand {
 
 struct Unsubscribe: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "End subscriptions of devices to a topic.")
-    @OptionGroup var connection: ServerOptions
+    @OptionGroup(title: "Server Options") var connection: ServerOptions
     @Argument(help: "The topic's name.") var topic: String
     @Argument(help: "Tokens or FIDs.") var tokens: [String]
-    @Option(help: "The project's id.") var project: String
+    @OptionGroup var named: ProjectOption
+    var project: String { named.id ?? "" }
     func run() throws {
         try change("unsubscribe", topic, tokens: tokens, project: project, connection: connection)
     }
@@ -49,8 +60,9 @@ struct Unsubscribe: ParsableCommand {
 struct Send: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Send a message to a topic, a condition or one device.")
-    @OptionGroup var connection: ServerOptions
-    @Option(help: "The project's id.") var project: String
+    @OptionGroup(title: "Server Options") var connection: ServerOptions
+    @OptionGroup var named: ProjectOption
+    var project: String { named.id ?? "" }
     @Option(help: "Send to a topic.") var topic: String?
     @Option(help: "Send to a condition, such as \"'a' in topics && 'b' in topics\".") var condition: String?
     @Option(help: "Send to one device, by its token or FID.") var device: String?
@@ -106,7 +118,7 @@ struct Send: ParsableCommand {
 struct Listen: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Listen as a device: print what comes, until Ctrl-C.")
-    @OptionGroup var connection: ServerOptions
+    @OptionGroup(title: "Server Options") var connection: ServerOptions
     @Argument(help: "The device's FID or token.") var token: String
     @Option(help: .hidden)
     var credential: String?
@@ -116,7 +128,8 @@ struct Listen: ParsableCommand {
             TIDECAST_CREDENTIAL.
             """)
     var credentialFile: String?
-    @Option(help: "The project's id.") var project: String
+    @OptionGroup var named: ProjectOption
+    var project: String { named.id ?? "" }
     @Option(help: "The id of an event: resume after it, and acknowledge up to it.") var lastEventId: String?
 
     private static var ofEnvironment: String? {

@@ -10,7 +10,7 @@ struct Project: ParsableCommand {
     struct Create: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a project and a service-account file for its backend.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         @Option(help: "Where to write the service-account file (mode 0600); - is standard output.")
         var serviceAccount: String
@@ -40,7 +40,7 @@ struct Project: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the projects.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         func run() throws {
             let projects =
                 try connection.call(.GET, "/admin/projects").object["projects"] as? [[String: Any]] ?? []
@@ -53,10 +53,11 @@ struct Project: ParsableCommand {
 
     struct Delete: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Delete a project, its keys and accounts.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         @Flag(help: "Do not ask for confirmation.") var yes = false
         func run() throws {
+            _ = try connection.call(.GET, "/admin/projects/\(id.segment)/quotas")
             try Consent.demand("Delete project \(id), its keys and accounts?", id, given: yes)
             _ = try connection.call(.DELETE, "/admin/projects/\(id.segment)")
             if connection.json {
@@ -69,7 +70,7 @@ struct Project: ParsableCommand {
 
     struct Quota: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show or set a project's quotas.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         // A number that begins with a minus gets another error than a missing number.
         @Option(parsing: .unconditional, help: "Messages a minute; the burst is as large.")
@@ -128,7 +129,7 @@ struct Project: ParsableCommand {
             static let configuration = CommandConfiguration(
                 abstract:
                     "Make a key: for devices to register (device), or a backend's bearer token (bearer).")
-            @OptionGroup var connection: ServerOptions
+            @OptionGroup(title: "Server Options") var connection: ServerOptions
             @Argument(help: "The project's id.") var id: String
             @Option(help: "device or bearer.") var kind: String
 

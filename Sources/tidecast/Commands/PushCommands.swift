@@ -20,7 +20,7 @@ extension Project.Push {
                 Makes a key at the first time. What is not given stays as it is. Subscriptions are bound to \
                 the key for which a page made them, so that former keys go on after --new-key.
                 """)
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         @Option(help: "Who answers for the messages: mailto:ADDRESS or https://…; needed the first time.")
         var subject: String?

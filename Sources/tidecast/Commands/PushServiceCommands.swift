@@ -12,7 +12,7 @@ extension Project.Push {
                 the same app and environment replaces the former one. The server seals the key and never \
                 shows it. Without any option the command switches the service on again.
                 """)
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         @Option(
             name: .customLong("key"),
@@ -64,7 +64,7 @@ extension Project.Push {
                 Devices that registered a token of that Firebase project get their messages through FCM. The \
                 server seals the service account's key and never shows it. What is not given stays as it is.
                 """)
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         @Option(
             name: .customLong("service-account"),
@@ -103,7 +103,7 @@ extension Project.Push {
                 messages that senders post to their subscriptions. Without --origin the command switches the \
                 service on again.
                 """)
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         @Option(help: "https://HOST or https://HOST:PORT, where user agents and senders reach this server.")
         var origin: String?
@@ -121,7 +121,7 @@ extension Project.Push {
 
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show a project's push services.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
 
         func run() throws {
@@ -183,7 +183,7 @@ extension Project.Push {
         static let configuration = CommandConfiguration(
             abstract: "Show how push services have answered to a message.",
             discussion: "The owners of partitions keep the answers to their newest messages, until they end.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         @Argument(help: "The message's id, or its name as a send has answered it.") var message: String
 
@@ -205,9 +205,9 @@ extension Project.Push {
 
     struct Off: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Switch all push services off, or one; keys and settings stay.",
+            abstract: "Switch the push services web, apns and fcm off, or one; keys and settings stay.",
             discussion: "With --bundle-id the command removes the key for one app, and the service stays on.")
-        @OptionGroup var connection: ServerOptions
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The project's id.") var id: String
         @Argument(help: "The push service: web, apns or fcm; without it all three. serve: the project's own.")
         var service: String?
@@ -240,6 +240,9 @@ extension Project.Push {
             for name in service.map({ [$0] }) ?? Self.services
             where (answer[name] as? [String: Any])?["state"] as? String == "off" {
                 try Output.line("\(name) off")
+            }
+            if service == nil, (answer["serve"] as? [String: Any])?["state"] as? String == "on" {
+                try Output.line("serve stays on: `tidecast project push off \(id) serve` switches it off")
             }
         }
     }

@@ -107,7 +107,9 @@ struct Server: AsyncParsableCommand {
         log.logLevel = settings.logLevel
         let logger = log
         for name in Settings.strangers(in: ProcessInfo.processInfo.environment) {
-            logger.warning("an environment variable names no setting", metadata: ["variable": "\(name)"])
+            var about: Logger.Metadata = ["variable": "\(name)"]
+            if let meant = Settings.meant(by: name) { about["meant"] = "\(meant)?" }
+            logger.warning("an environment variable names no setting", metadata: about)
         }
         // While the server starts or waits there is nothing to hand over. As the first process of a container
         // it would not end without this handler.
@@ -126,10 +128,16 @@ struct Server: AsyncParsableCommand {
         }
         var places: Logger.Metadata = [
             "ports": "\(node.ports.map(String.init).joined(separator: ","))",
+            "hosts": "\(configuration.hosts.joined(separator: ","))",
             "data": "\(settings.folder)",
         ]
         if let port = node.metricsPort { places["metrics"] = "\(port)" }
         logger.info("listening", metadata: places)
+        if settings.isLocalTokenURI, !configuration.isDev {
+            logger.warning(
+                "service-account files name a token URI that works on this machine only: give --public-url",
+                metadata: ["tokenUri": "\(configuration.tokenURI)"])
+        }
         Allocator.keepUntilTheEnd(node)
         let service = NodeService(node: node, log: logger)
         let group = ServiceGroup(
@@ -143,7 +151,7 @@ struct Server: AsyncParsableCommand {
     static func address(_ text: String) throws -> NodeConfiguration.Address {
         guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
             (0...65535).contains(port)
-        else { throw ValidationError("\(text) is not HOST:PORT.") }
+        else { throw ValidationError("\(text) is not HOST:PORT, with a port from 0 to 65535.") }
         var host = String(text[..<colon])
         guard !host.isEmpty else { throw ValidationError("\(text) has no host: give HOST:PORT.") }
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }

@@ -1,3 +1,4 @@
+import CommandOutput
 import Foundation
 import NIOCore
 import NIOHTTP1
@@ -148,7 +149,9 @@ struct Client {
         return text
     }
 
-    private static let patience = TimeAmount.minutes(2)
+    private static let patience = TimeAmount.seconds(30)
+    /// When a command says that it waits.
+    private static let silence = TimeAmount.seconds(3)
 
     private var host: String {
         switch endpoint {
@@ -178,13 +181,13 @@ struct Client {
         }
         for (name, value) in headers { head.headers.replaceOrAdd(name: name, value: value) }
         let group = MultiThreadedEventLoopGroup.singleton
-        let done = group.any().makePromise(of: Response.self)
         let outgoing = head
         var tls: (context: TLSContext, host: String)?
         if case .secureURL(let host, _, let authority) = endpoint {
             tls = (try TLSContext(authorityFile: authority), host)
         }
         let secure = tls
+        let done = group.any().makePromise(of: Response.self)
         let bootstrap = ClientBootstrap(group: group)
             .connectTimeout(.seconds(5))
             .channelInitializer { channel in
@@ -212,8 +215,14 @@ struct Client {
         }
         // A client that listens waits without a limit.
         if onChunk == nil {
-            done.futureResult.eventLoop.scheduleTask(in: Client.patience) {
-                done.fail(ClientError("the server took the connection, and has not answered for two minutes"))
+            let loop = done.futureResult.eventLoop
+            let note = loop.scheduleTask(in: Client.silence) { Output.note("waiting for the server\n") }
+            let end = loop.scheduleTask(in: Client.patience) {
+                done.fail(ClientError("the server took the connection, and has not answered for 30 s"))
+            }
+            done.futureResult.whenComplete { _ in
+                note.cancel()
+                end.cancel()
             }
         }
         return try done.futureResult.wait()

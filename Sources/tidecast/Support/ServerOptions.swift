@@ -12,7 +12,8 @@ struct ServerOptions: ParsableArguments {
     var data: String?
     @Option(help: "The URL of a server, such as http://127.0.0.1:8787.")
     var server: String?
-    @Option(help: "The certificate authority of an https server, PEM; by default the system's authorities.")
+    @Option(
+        help: "The certificate authority of an https server, PEM; or TIDECAST_CA. By default the system's.")
     var ca: String?
     @Option(help: .hidden)
     var token: String?
@@ -23,7 +24,13 @@ struct ServerOptions: ParsableArguments {
     var json = false
 
     func validate() throws {
-        guard (folder == nil) != (address == nil) else {
+        guard folder == nil || address == nil else {
+            throw ValidationError(
+                data == nil
+                    ? "TIDECAST_DATA and TIDECAST_SERVER are both set: give --data FOLDER or --server URL."
+                    : "Give one of --data and --server, not both.")
+        }
+        guard folder != nil || address != nil else {
             throw ValidationError("Name the server by --data FOLDER or --server URL.")
         }
         guard token == nil else {
@@ -44,7 +51,7 @@ struct ServerOptions: ParsableArguments {
         return ca
     }
 
-    private static func variable(_ name: String) -> String? {
+    static func variable(_ name: String) -> String? {
         ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
@@ -69,8 +76,10 @@ struct ServerOptions: ParsableArguments {
                 url.scheme == "http" || url.scheme == "https"
             else { throw ClientError("\(server) is not an http:// or https:// URL") }
             if url.scheme == "https" {
+                let authority = ca ?? ServerOptions.variable("TIDECAST_CA")
                 return Client(
-                    endpoint: .secureURL(host: host, port: url.port ?? 443, authorityFile: ca), token: token)
+                    endpoint: .secureURL(host: host, port: url.port ?? 443, authorityFile: authority),
+                    token: token)
             }
             guard !(token?.hasPrefix("tco_") ?? false) || ServerOptions.isLoopback(host) else {
                 throw ClientError(
@@ -81,6 +90,7 @@ struct ServerOptions: ParsableArguments {
         guard ca == nil else { throw ValidationError("--ca is for --server.") }
         guard let folder else { throw ClientError("no server was named: give --data FOLDER or --server URL") }
         let socket = AdminSocket.path(in: folder)
+        if let mistake = AdminSocket.mistake(in: folder) { throw ClientError(mistake) }
         if try !ServerOptions.isListening(socket) {
             // Otherwise a mistyped folder would be made, and would look empty.
             guard mayMakeFolder || FileManager.default.fileExists(atPath: folder) else {
@@ -143,6 +153,19 @@ struct ServerOptions: ParsableArguments {
                 "\(path) belongs to another user: run the command as that user, or with --server and a token")
         }
     }
+}
+
+/// The project that a command is about.
+struct ProjectOption: ParsableArguments {
+    @Option(help: "The project's id; or TIDECAST_PROJECT.") var project: String?
+
+    func validate() throws {
+        guard id != nil else {
+            throw ValidationError("Name the project by --project ID, or by TIDECAST_PROJECT.")
+        }
+    }
+
+    var id: String? { project ?? ServerOptions.variable("TIDECAST_PROJECT") }
 }
 
 /// A node that the command runs in the folder, because no server runs there. Ends with the command.

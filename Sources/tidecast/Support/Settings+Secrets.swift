@@ -23,8 +23,12 @@ extension Settings {
     /// The text of a command's secret file; refused where others could read or change it.
     static func privateText(in path: String) throws -> String {
         try demandPrivate(path, .file, environment: ProcessInfo.processInfo.environment)
-        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-            throw ClientError("\(path) cannot be read")
+        let data: Data
+        do { data = try Data(contentsOf: URL(fileURLWithPath: path)) } catch {
+            throw ClientError("\(path) cannot be read: \(reason(error))")
+        }
+        guard let text = String(data: data, encoding: .utf8) else {
+            throw ClientError("\(path) cannot be read: it is no text in UTF-8")
         }
         return text
     }

@@ -30,9 +30,16 @@ struct Settings {
     var folder = ""
     var logLevel = Logger.Level.info
     var configuration: NodeConfiguration
+    /// Whether service-account files name this machine, though the server listens beyond it.
+    var isLocalTokenURI: Bool {
+        let hosts = configuration.hosts
+        let named = URL(string: configuration.tokenURI)?.host ?? ""
+        return Server.isLoopback(named) && !hosts.allSatisfy(Server.isLoopback)
+    }
 
     /// `flags` holds the values of the command line.
     static func read(_ flags: Server, environment: [String: String]) async throws -> Settings {
+        try checkVariables(environment)
         let variables = EnvironmentVariablesProvider(environmentVariables: environment)
             .prefixKeys(with: "tidecast")
         guard let path = flags.config ?? environment["TIDECAST_CONFIG"] else {
@@ -365,6 +372,11 @@ struct Settings {
         }
         configuration.tokenURI = tokenURI ?? PublicURL.token("https", address)
     }
+}
+
+extension NodeConfiguration {
+    /// Where the server listens.
+    var hosts: [String] { (listen + listenTLS).map(\.host) }
 }
 
 extension ConfigReader {

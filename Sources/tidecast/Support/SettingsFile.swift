@@ -11,8 +11,7 @@ extension Settings {
         do {
             data = try Data(contentsOf: URL(fileURLWithPath: path))
         } catch {
-            let reason = (error as NSError).userInfo[NSUnderlyingErrorKey] as? POSIXError
-            throw ValidationError("\(path) cannot be read: \(Settings.words(reason?.code.rawValue)).")
+            throw ValidationError("\(path) cannot be read: \(reason(error)).")
         }
         let object: Any
         do {
@@ -25,12 +24,16 @@ extension Settings {
             throw ValidationError("\(path) is not a JSON object: it holds another JSON value.")
         }
         for key in object.keys.sorted() where !keys.contains(key) {
-            throw ValidationError("\(path): there is no setting \"\(key)\".")
+            let meant = Nearest.of(key, among: keys).map { " Did you mean \"\($0)\"?" } ?? ""
+            throw ValidationError("\(path): there is no setting \"\(key)\".\(meant)")
         }
+        try checkKinds(data, in: path)
     }
 
-    private static func words(_ code: Int32?) -> String {
-        code.map { String(cString: strerror($0)) } ?? "no reason was given"
+    /// Why Foundation could not read a file, in the system's words.
+    static func reason(_ error: any Error) -> String {
+        let reason = (error as NSError).userInfo[NSUnderlyingErrorKey] as? POSIXError
+        return reason.map { String(cString: strerror($0.code.rawValue)) } ?? "no reason was given"
     }
 
     /// Variables that look like settings and are unknown. Kubernetes makes some for each service of this
@@ -43,10 +46,16 @@ extension Settings {
     }
 
     /// Variables that are read elsewhere, or by the files in `deploy`.
+    /// The setting's variable that a name may have meant.
+    static func meant(by name: String) -> String? { Nearest.of(name, among: keys.map(variable)) }
+
     private static let others: Set<String> = [
         "TIDECAST_CONFIG", "TIDECAST_FAILPOINT", "TIDECAST_SERVER", "TIDECAST_TOKEN", "TIDECAST_TOKEN_FILE",
         "TIDECAST_CREDENTIAL", "TIDECAST_API_KEY", "TIDECAST_BENCH", "TIDECAST_TESTS",
-        "TIDECAST_CA_PASSPHRASE",
+        "TIDECAST_CA_PASSPHRASE", "TIDECAST_CA",
+        "TIDECAST_PROJECT", "TIDECAST_CLUSTER", "TIDECAST_NETWORK", "TIDECAST_BIND", "TIDECAST_NAMES",
+        "TIDECAST_FILES", "TIDECAST_VERSION", "TIDECAST_GATEWAYS", "TIDECAST_SHARDS", "TIDECAST_SANITIZE",
+        "TIDECAST_TEST_PORTS",
     ]
 
     private static func isOfService(_ name: String) -> Bool {
@@ -55,7 +64,7 @@ extension Settings {
     }
 
     /// For example `TIDECAST_LISTEN_TLS` for `listenTls`.
-    private static func variable(_ key: String) -> String {
+    static func variable(_ key: String) -> String {
         key.reduce("TIDECAST_") { $1.isUppercase ? "\($0)_\($1)" : $0 + $1.uppercased() }
     }
 }
