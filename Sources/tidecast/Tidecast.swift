@@ -12,7 +12,7 @@ struct Tidecast: AsyncParsableCommand {
             Server.self, Cert.self, Project.self, Key.self, Secrets.self, Audit.self, Device.self, Topic.self,
             Subscribe.self,
             Unsubscribe.self, Send.self,
-            Listen.self, Cluster.self, Bench.self,
+            Listen.self, Cluster.self, Config.self, Version.self, Bench.self,
         ])
 
     static func main() async {

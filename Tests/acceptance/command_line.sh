@@ -305,6 +305,10 @@ stop_server
 [ "$(grep -c 'names no setting' "$work/warned")" = 1 ] || fail "it warns of $(grep 'names no setting' "$work/warned")"
 grep -q '"meant":"TIDECAST_LISTEN?"' "$work/warned" || fail "it does not say what was meant"
 grep -q 'works on this machine only: give --public-url' "$work/warned" || fail "it does not warn of its token URI"
+"${tidecast[@]}" config check "${on[@]}" --listen "127.0.0.1:$port" | contains 'the settings are in order' || fail "settings in order are not"
+refused 'There is no command confg: did you mean' "${tidecast[@]}" confg
+refused '"lissten"' "${tidecast[@]}" config check "${on[@]}" --config "$work/kind.json"
+[ "$("${tidecast[@]}" version)" = "$("${tidecast[@]}" --version)" ] || fail "two versions"
 "${tidecast[@]}" topic list --help | contains '^SERVER OPTIONS:' || fail "the options of the server are not in a group"
 echo "ok: what is wrong is said"
 

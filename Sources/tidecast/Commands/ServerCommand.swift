@@ -100,9 +100,7 @@ struct Server: AsyncParsableCommand {
     func run() async throws {
         let settings = try await Settings.read(self, environment: ProcessInfo.processInfo.environment)
         let configuration = settings.configuration
-        if configuration.isDev, !configuration.isDevAnywhere {
-            try Server.checkLoopback(configuration.listen + configuration.listenTLS)
-        }
+        try checkDevelopment(configuration)
         var log = Logger(label: "tidecast") { _ in JSONLog() }
         log.logLevel = settings.logLevel
         let logger = log
@@ -162,8 +160,10 @@ struct Server: AsyncParsableCommand {
         host.hasPrefix("127.") || ["localhost", "::1"].contains(host)
     }
 
-    private static func checkLoopback(_ addresses: [NodeConfiguration.Address]) throws {
-        for address in addresses where !isLoopback(address.host) {
+    func checkDevelopment(_ configuration: NodeConfiguration) throws {
+        guard configuration.isDev, !configuration.isDevAnywhere else { return }
+        let addresses = configuration.listen + configuration.listenTLS
+        for address in addresses where !Server.isLoopback(address.host) {
             throw ValidationError(
                 "--dev listens on loopback only, not on \(address.host). Where the network is private, as in a"
                     + " container whose port is published on 127.0.0.1, use --dev-anywhere.")
