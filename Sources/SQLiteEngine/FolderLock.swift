@@ -12,7 +12,9 @@ final class FolderLock {
         guard file >= 0 else { throw .refused("cannot make \(path): \(Files.reason())") }
         guard flock(file, LOCK_EX | LOCK_NB) == 0 else {
             // `deinit` closes the file also after this throw, because every property has its value here.
-            throw .refused("another tidecast (pid \(FolderLock.holder(file))) has the folder \(folder) open")
+            throw .refused(
+                "another tidecast (pid \(FolderLock.holder(file))) has the folder \(folder) open: end it, or"
+                    + " use another --data")
         }
         let text = Array("\(getpid())\n".utf8)
         ftruncate(file, 0)

@@ -83,8 +83,9 @@ final class SQLiteConnection {
         case SQLITE_CANTOPEN where SQLiteConnection.isOutOfDescriptors(code, system):
             return .refused(Files.tooManyOpen)
         case SQLITE_CORRUPT, SQLITE_NOTADB:
-            _ = poison("the database file is damaged: \(reason)")
-            return .corrupt("the database file is damaged: \(reason)")
+            let file = sqlite3_db_filename(handle, nil).map { String(cString: $0) } ?? ""
+            _ = poison("the database file \(file) is damaged: \(reason)")
+            return .corrupt("the database file \(file) is damaged: \(reason)")
         default:
             let cause = system == 0 ? "" : " (\(String(cString: strerror(system))))"
             return poison("SQLite error \(code): \(reason)\(cause)")
