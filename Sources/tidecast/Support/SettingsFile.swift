@@ -45,10 +45,10 @@ extension Settings {
         }.sorted()
     }
 
-    /// Variables that are read elsewhere, or by the files in `deploy`.
     /// The setting's variable that a name may have meant.
     static func meant(by name: String) -> String? { Nearest.of(name, among: keys.map(variable)) }
 
+    /// Variables that are read elsewhere, or by the files in `deploy`.
     private static let others: Set<String> = [
         "TIDECAST_CONFIG", "TIDECAST_FAILPOINT", "TIDECAST_SERVER", "TIDECAST_TOKEN", "TIDECAST_TOKEN_FILE",
         "TIDECAST_CREDENTIAL", "TIDECAST_API_KEY", "TIDECAST_BENCH", "TIDECAST_TESTS",
