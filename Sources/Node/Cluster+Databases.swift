@@ -59,10 +59,13 @@ extension Cluster {
     func poll(_ info: Ownership.NodeInfo) {
         let session = shared.session
         let asked = Clock.monotonic()
+        var told = info
+        told.stalled = Ownership.NodeInfo.Stalled(shared.stalledOutboxes.all)
+        let described = told
         let (known, vault) = (catalogVersion, shared.administrator.vault)
         databaseConnections[0].lease.perform({ engine in
             let engine = try DatabaseConnections.clusterEngine(engine)
-            let poll = try Ownership.Poll(renewing: session, info: info, of: engine)
+            let poll = try Ownership.Poll(renewing: session, info: described, of: engine)
             let read = Clock.monotonic()
             if let theirs = try engine.wallClock() {
                 self.tell(.clockRead(ClockReading(asked: read, own: Clock.now(), theirs: theirs)))

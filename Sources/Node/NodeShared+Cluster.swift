@@ -59,7 +59,7 @@ extension NodeShared {
                         ])
                     })
             ),
-            ("refused", .list(refusalsAnswer())),
+            ("refused", .list(refusalsAnswer())), ("stalled", NodeShared.stalled(in: view, names)),
             ("linksDown", .list(NodeShared.linksDown(from: view, asked: cluster.name, names))),
         ])
     }
@@ -73,6 +73,26 @@ extension NodeShared {
                 ("seconds", .number(now.since(one.since).seconds)),
             ])
         }
+    }
+
+    /// Outboxes that stand still, of each node as the node wrote with its lease.
+    private static func stalled(in view: ClusterView, _ names: [SessionID: String]) -> APIAnswer.Value {
+        .list(
+            view.members.filter { $0.info.stalled.count > 0 }.map { member in
+                let outboxes = member.info.stalled.first.map { outbox -> APIAnswer.Value in
+                    let number = Int(outbox.to.rawValue)
+                    let route = number < view.routes.count ? view.routes[number] : nil
+                    return .object([
+                        ("partition", .number(UInt64(outbox.from.rawValue))),
+                        ("to", .number(UInt64(outbox.to.rawValue))),
+                        ("owner", .text(route.flatMap { names[$0.session] } ?? "")),
+                    ])
+                }
+                return .object([
+                    ("node", .text(member.name)), ("count", .number(UInt64(member.info.stalled.count))),
+                    ("outboxes", .list(outboxes)),
+                ])
+            })
     }
 
     private static func state(of member: Ownership.Member, in view: ClusterView) -> String {

@@ -1,13 +1,11 @@
 import Logging
 import Model
+import Ownership
 import Synchronization
 
 /// Outboxes of this node's partitions that stand still, for operators (rule: outboxes-move).
 final class StalledOutboxes: Sendable {
-    struct Pair: Hashable, Sendable {
-        var from: PartitionID
-        var to: PartitionID
-    }
+    typealias Pair = Ownership.NodeInfo.Stalled.Outbox
     private let pairs = Mutex<Set<Pair>>([])
 
     var count: Int { pairs.withLock(\.count) }

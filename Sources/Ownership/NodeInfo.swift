@@ -1,5 +1,6 @@
 import Bytes
 import Journal
+import Model
 
 // How a node's description of itself stands in the engine's table.
 
@@ -32,7 +33,26 @@ extension Ownership.NodeInfo {
                 | (provesKey ? 16 : 0))
         out.u8(weight)
         for text in [peer, gossip, zone, build] { out.string(Array(text.utf8.prefix(Self.textBytesMax))) }
+        if stalled.count > 0 {
+            out.varint(UInt64(stalled.count))
+            out.varint(UInt64(stalled.first.count))
+            for outbox in stalled.first {
+                out.u16(outbox.from.rawValue)
+                out.u16(outbox.to.rawValue)
+            }
+        }
         return out.bytes
+    }
+
+    /// Former builds write nothing of outboxes.
+    private static func readStalled(_ reader: inout ByteReader) throws(DecodeError) -> Stalled {
+        var stalled = Stalled()
+        stalled.count = UInt32(clamping: try reader.varint())
+        for _ in 0..<(try reader.count(max: Stalled.listedMax, elementBytesMin: 4)) {
+            let (from, to) = (try reader.u16(), try reader.u16())
+            stalled.first.append(Stalled.Outbox(from: PartitionID(from), to: PartitionID(to)))
+        }
+        return stalled
     }
 
     private static func readVersion(_ reader: inout ByteReader) throws(DecodeError) -> UInt8 {
@@ -68,6 +88,7 @@ extension Ownership.NodeInfo {
                 gossip: texts[1], zone: texts[2], build: texts[3], provesKey: flags & 16 != 0)
             isLeaving = flags & 4 != 0
             isCutOff = flags & 8 != 0
+            if let stalled = try? Self.readStalled(&reader) { self.stalled = stalled }
         } catch {
             return nil
         }

@@ -62,6 +62,26 @@ extension Ownership {
         public var gossip: String
         public var zone: String
         public var build: String
+        /// Outboxes of the node's partitions that stand still.
+        public var stalled = Stalled()
+
+        public struct Stalled: Hashable, Sendable {
+            /// How many there are, and the first `listedMax` of them, by sender and then by receiver.
+            public var count: UInt32 = 0
+            public var first: [Outbox] = []
+            public static let listedMax = 16
+
+            public struct Outbox: Hashable, Sendable {
+                public var from: PartitionID
+                public var to: PartitionID
+                public init(from: PartitionID, to: PartitionID) { (self.from, self.to) = (from, to) }
+            }
+            public init() {}
+            public init(_ all: [Outbox]) {
+                count = UInt32(clamping: all.count)
+                first = Array(all.prefix(Stalled.listedMax))
+            }
+        }
     }
 
     public struct Member: Hashable, Sendable {

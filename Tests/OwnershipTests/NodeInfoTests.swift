@@ -20,6 +20,22 @@ import Testing
         #expect(Ownership.NodeInfo(decoding: bytes + [1, 2, 3]) == NodeInfoTests.info)
     }
 
+    @Test("say which outboxes stand still, the first of them by name; a former build reads the rest")
+    func stalled() {
+        var info = NodeInfoTests.info
+        let all = (0..<40).map {
+            Ownership.NodeInfo.Stalled.Outbox(from: PartitionID($0), to: PartitionID(4095))
+        }
+        info.stalled = Ownership.NodeInfo.Stalled(all)
+        #expect(info.stalled.count == 40 && info.stalled.first == Array(all.prefix(16)))
+        #expect(Ownership.NodeInfo(decoding: info.encoded) == info)
+        let plain = NodeInfoTests.info.encoded
+        #expect(Array(info.encoded.prefix(plain.count)) == plain)
+        for count in plain.count..<info.encoded.count {
+            #expect(Ownership.NodeInfo(decoding: Array(info.encoded[..<count])) == NodeInfoTests.info)
+        }
+    }
+
     @Test("are not read where they are cut")
     func whatIsCutIsNotRead() {
         let bytes = NodeInfoTests.info.encoded

@@ -5,7 +5,7 @@ import Foundation
 struct Cluster: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Look at a cluster, and take nodes out of it.",
-        subcommands: [Status.self, Watch.self, Drain.self, Uncordon.self])
+        subcommands: [Status.self, Watch.self, Check.self, Drain.self, Uncordon.self])
 
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -38,6 +38,25 @@ struct Cluster: ParsableCommand {
                 }
                 sleep(1)
             }
+        }
+    }
+
+    struct Check: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Look for outboxes that stand still, at all nodes. Ends with 1 where there are any.")
+        @OptionGroup var connection: ServerOptions
+
+        func run() throws {
+            let answer = try connection.call(.GET, "/admin/cluster").object
+            let stalled = answer["stalled"] as? [[String: Any]] ?? []
+            if connection.json {
+                try Output.json(["stalled": stalled])
+            } else if stalled.isEmpty {
+                try Output.line("no outbox stands still")
+            } else {
+                try Cluster.showStalled(stalled)
+            }
+            if !stalled.isEmpty { throw ExitCode.failure }
         }
     }
 
@@ -111,6 +130,20 @@ struct Cluster: ParsableCommand {
         return zones.keys.allSatisfy(\.isEmpty) ? [:] : zones
     }
 
+    fileprivate static func showStalled(_ stalled: [[String: Any]]) throws {
+        for one in stalled {
+            let outboxes = one["outboxes"] as? [[String: Any]] ?? []
+            for outbox in outboxes {
+                try Output.line(
+                    "stands still: the outbox of partition \(outbox["partition"] ?? ""), on"
+                        + " \(one["node"] ?? ""), for partition \(outbox["to"] ?? ""), on"
+                        + " \(outbox["owner"] ?? "")")
+            }
+            let more = (one["count"] as? Int ?? 0) - outboxes.count
+            if more > 0 { try Output.line("and \(more) more outboxes on \(one["node"] ?? "")") }
+        }
+    }
+
     fileprivate static func show(_ answer: [String: Any]) throws {
         let members = answer["members"] as? [[String: Any]] ?? []
         let zones = Cluster.zones(of: members)
@@ -136,6 +169,7 @@ struct Cluster: ParsableCommand {
                 "refused here: partition \(one["partition"] ?? ""), for \(one["seconds"] ?? 0) s: "
                     + "\(one["reason"] ?? "")")
         }
+        try showStalled(answer["stalled"] as? [[String: Any]] ?? [])
         let cordoned = answer["cordoned"] as? [String] ?? []
         if !cordoned.isEmpty {
             try Output.line("kept out until `cluster uncordon`: \(cordoned.joined(separator: ", "))")

@@ -1,0 +1,90 @@
+"""Outboxes stand still while the links between two nodes are cut. See cluster_stall.sh."""
+import contextlib
+import http.client
+import json
+import subprocess
+
+from system.checks import check, wait
+from system.device import register
+from system.node import making, start
+from system.process import BACKEND
+
+TOPICS = [f"t{number}" for number in range(8)]
+# An outbox stands still after 30 s.
+STALL_SECONDS = 90
+
+
+def tcp(action, nodes):
+    """Adds (-A) or deletes (-D) a rule: the kernel answers each TCP packet to the peer port of one of the
+    nodes with a reset."""
+    for node in nodes:
+        subprocess.run(["iptables", "-w", action, "INPUT", "-p", "tcp", "--dport", str(node.peer), "-j",
+                        "REJECT", "--reject-with", "tcp-reset"], check=True)
+
+
+def ask(node, topic, token):
+    """Asks for a subscription and does not wait: the answer comes when the topic's partition has it."""
+    body = {"to": f"/topics/{topic}", "registration_tokens": [token]}
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        node.call("POST", "/iid/v1:batchAdd", body, BACKEND, timeout=1)
+
+
+def subscribed(node, token):
+    """The topics of the token that have answered, as `iid/info` says."""
+    status, body = node.call("GET", f"/iid/info/{token}?details=true", headers=BACKEND)
+    return set(json.loads(body).get("rel", {}).get("topics", {})) if status == 200 else set()
+
+
+def stalled(nodes):
+    """The outboxes that the nodes' metrics count."""
+    return sum(node.metrics()["tidecast_outboxes_stalled"] for node in nodes)
+
+
+def says_nothing(node):
+    """Whether `cluster check` finds nothing."""
+    done = node.run("cluster", "check")
+    return done.returncode == 0 and done.stdout == "no outbox stands still\n"
+
+
+def names(node):
+    """What `cluster check` names, where it ends with 1."""
+    done = node.run("cluster", "check")
+    return done.stdout if done.returncode == 1 else ""
+
+
+def main():
+    with making() as made:
+        _, nodes = made.cluster("one", "two")
+        start(nodes)
+        wait(lambda: all(member["partitions"] for member in nodes[0].status()["members"]),
+             "both nodes to own partitions")
+        token = register(nodes[0])["token"]
+        check(all(says_nothing(node) for node in nodes) and stalled(nodes) == 0, "nothing stands still")
+        tcp("-A", nodes)
+        # One of the nodes owns the device's partition, and the other one owns about half of the topics'.
+        for node in nodes:
+            for topic in TOPICS:
+                ask(node, topic, token)
+        wait(lambda: stalled(nodes) > 0, "an outbox to stand still", STALL_SECONDS)
+        for node in nodes:
+            wait(lambda: "stands still: the outbox of partition " in names(node),
+                 f"`cluster check` at {node.name} to say so")
+            check("stands still: " in node.command("cluster", "status"), f"`cluster status` at {node.name} too")
+        found = json.loads(nodes[0].run("cluster", "check", "--json").stdout)["stalled"]
+        owners = nodes[0].owners()
+        check(found and all(owners[outbox["partition"]] == one["node"]
+                            and owners[outbox["to"]] == outbox["owner"] != one["node"]
+                            for one in found for outbox in one["outboxes"]),
+              f"it names the owners of both ends: {found}")
+        check(any("an outbox stands still" in node.log_text() for node in nodes), "the log says so")
+        tcp("-D", nodes)
+        wait(lambda: stalled(nodes) == 0, "the outboxes to move")
+        for node in nodes:
+            wait(lambda: says_nothing(node), f"`cluster check` at {node.name} to find nothing")
+        check(any("no outbox stands still any more" in node.log_text() for node in nodes), "so does the log")
+        wait(lambda: subscribed(nodes[0], token) == set(TOPICS), "the subscriptions to be done")
+        print("cluster_stall: ok")
+
+
+if __name__ == "__main__":
+    main()
