@@ -164,6 +164,23 @@ struct ServedAddressTests {
         #expect(taken(harness) == ["a by fcm", "b by web"])
     }
 
+    @Test("is left alone for as long as its service asks, though a better one was told and is gone meanwhile")
+    func betterMeanwhile() throws {
+        let harness = PartitionHarness()
+        harness.pushServices = ServedAddressTests.services(ServedAddressTests.both)
+        let (device, _) = try PushTests.device(harness, ServedAddressTests.transport(.fcm))
+        harness.publish("a", to: "news")
+        try PushTests.answer(harness, .later(after: .seconds(300), isFailure: true))
+        let web = ServedAddressTests.transport(.web)
+        _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+        try PushTests.answer(harness, .gone)
+        harness.pass(seconds: 200)
+        #expect(taken(harness) == ["a by fcm", "a by web"])
+        harness.pass(seconds: 200)
+        #expect(taken(harness) == ["a by fcm"])
+        #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
+    }
+
     @Test("goes on where the former one was, for a device that acknowledges its messages itself")
     func keptOnce() throws {
         let harness = PartitionHarness()

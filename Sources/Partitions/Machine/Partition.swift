@@ -122,6 +122,8 @@ public final class Partition {
     }
     /// Devices for which something may wait that a push service is to get.
     public var pushCount: Int { pushes.count }
+    /// The address of each device to which something is to be pushed; `nil` where it has ended.
+    public var addressesToPush: [StoredTransport?] { pushes.indices.map { pushAddress($0) } }
     /// The records with bodies that devices wait for.
     public var recordsWithBodies: [Sequence] { state.log.records.keys.sorted().map { Sequence($0) } }
     /// Whether something waits for the journal.

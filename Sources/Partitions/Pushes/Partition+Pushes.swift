@@ -119,6 +119,9 @@ extension Partition {
         if let wait = grace(of: entry, for: index, turn.now) {
             return pushes.wait(index, until: turn.now.monotonic.advanced(by: wait))
         }
+        if let until = pushes.spared(index, at: stored, now: turn.now.monotonic) {
+            return pushes.wait(index, until: until)
+        }
         guard let (page, slot) = state.devices.find(index) else { return pushes.forget(index) }
         let origin = PushOrigin(ProjectNumber(page.projects[slot]), target(of: index, stored))
         guard pushes.mayPass(index, to: origin),
@@ -275,7 +278,7 @@ extension Partition {
             pushes.release(sending.origin)
         case .later(let delay, let isFailure):
             if isFailure { pushes.noteFailure(index, at: sending.position) }
-            pushes.wait(index, until: turn.now.monotonic.advanced(by: delay))
+            pushes.spare(sending, until: turn.now.monotonic.advanced(by: delay))
             pushes.release(sending.origin)
         case .closed(let delay):
             pushes.close(

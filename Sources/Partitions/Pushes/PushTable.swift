@@ -37,6 +37,8 @@ struct PushTable {
         var tried = Position.zero
         /// The first message that is held for the device's stream, and since when.
         var held: (first: Position, since: MonotonicTime)?
+        /// Until when the service of an address is left alone, also where another address is used meanwhile.
+        var spared: (generation: UInt64, kind: Transport.Kind, until: MonotonicTime)?
     }
 
     /// The devices that wait come in steps of this length.
@@ -49,7 +51,7 @@ struct PushTable {
     var devices: [UInt32: Device] = [:]
     /// Devices in the order in which they came; some may not be `queued` any more.
     var queue: [UInt32] = []
-    private var head = 0
+    private(set) var head = 0
     /// Devices by the tick that they wait for; some may have stopped waiting for it.
     var later: [UInt64: [UInt32]] = [:]
     var earliest: UInt64?
@@ -175,6 +177,20 @@ struct PushTable {
         earliest = min(earliest ?? tick, tick)
     }
 
+    /// The service of the address has asked for time, or failed.
+    mutating func spare(_ sending: Sending, until time: MonotonicTime) {
+        devices[sending.index]?.spared = (sending.generation, sending.origin.kind, time)
+        wait(sending.index, until: time)
+    }
+
+    /// Until when the service of the address is left alone; `nil` where it need not be.
+    func spared(_ index: UInt32, at stored: StoredTransport, now: MonotonicTime) -> MonotonicTime? {
+        guard let spared = devices[index]?.spared, spared.generation == stored.generation,
+            spared.kind == stored.transport.kind, now < spared.until
+        else { return nil }
+        return spared.until
+    }
+
     /// The message was taken or given up: the device's next one is fresh.
     mutating func noteDone(_ index: UInt32) { devices[index]?.tries = 0 }
 
@@ -258,7 +274,10 @@ struct PushTable {
     /// waits because of a service waits no more. `isMeant`: whether the device is one of these projects'.
     mutating func reopen(_ projects: Set<ProjectNumber>, isMeant: (UInt32) -> Bool) {
         closed = closed.filter { !projects.contains($0.key.project) }
-        for index in indices where isMeant(index) { wantAgain(index) }
+        for index in indices where isMeant(index) {
+            devices[index]?.spared = nil
+            wantAgain(index)
+        }
     }
 
     /// Lets one device of each service go whose tick is over. One follows each tick, so that nobody waits for
@@ -354,41 +373,5 @@ struct PushTable {
     var nextWake: MonotonicTime? {
         let next = closed.values.reduce(earliest ?? .max) { min($0, $1.tick) }
         return next == .max ? nil : MonotonicTime(nanoseconds: (next + 1) * PushTable.tick.nanoseconds)
-    }
-
-    /// The first law that does not hold; `nil` where all do.
-    var brokenInvariant: String? {
-        if earliest != later.keys.min() { return "the earliest tick is not the earliest" }
-        let queued = Set(queue[head...])
-        let parked = Set(closed.values.flatMap(\.devices))
-        if devices.values.count(where: { $0.state == .reading }) != readings.count {
-            return "the devices that wait for bodies are counted wrong"
-        }
-        for (index, device) in devices {
-            switch device.state {
-            case .queued: if !queued.contains(index) { return "device \(index) is not in the queue" }
-            case .waiting(let tick):
-                if !(later[tick]?.contains(index) ?? false) { return "nothing wakes device \(index)" }
-            case .sending(let number):
-                if sendings[number]?.index != index { return "device \(index) has nothing at the sender" }
-            case .parked: if !parked.contains(index) { return "device \(index) is parked nowhere" }
-            case .reading: break
-            }
-        }
-        let taken = sendings.values.map(\.origin) + readings.values
-        if Dictionary(taken.map { ($0, 1) }, uniquingKeysWith: +) != slots.byOrigin {
-            return "the slots of a service are counted wrong"
-        }
-        if Dictionary(taken.map { ($0.project, 1) }, uniquingKeysWith: +) != slots.byProject {
-            return "the slots of a project are counted wrong"
-        }
-        if closed.values.contains(where: \.isEmpty) { return "a service is closed to nobody" }
-        for (number, sending) in sendings {
-            // A device that ended meanwhile is gone from the table.
-            if let state = devices[sending.index]?.state, state != .sending(number: number) {
-                return "message \(number) is at the sender, and its device does not wait for it"
-            }
-        }
-        return nil
     }
 }
