@@ -155,8 +155,11 @@ def kubernetes():
             check(answers(container[probe]["httpGet"]["path"]), f"{where}: {probe}")
         mounts = {mount["name"] for mount in container["volumeMounts"]}
         check(mounts == {volume["name"] for volume in spec["volumes"]}, f"{where}: volumes and mounts differ")
-        check({"requests", "limits"} <= set(container["resources"]),
-              f"{where}: it requests nothing, or has no limits")
+        for kind in ("requests", "limits"):
+            check(set(container["resources"].get(kind, {})) == {"cpu", "memory", "ephemeral-storage"},
+                  f"{where}: not all {kind}")
+        who = spec["securityContext"]
+        check(min(who["runAsUser"], who["runAsGroup"]) >= 10000, f"{where}: the host may have such a user")
     check(sorted(kinds) == ["Deployment", "NetworkPolicy", "NetworkPolicy", "PodDisruptionBudget",
                             "PodDisruptionBudget", "Service", "Service", "StatefulSet"],
           f"kubernetes.yaml has {kinds}")
