@@ -25,6 +25,24 @@ extension PushSenderTests {
         if case .closed? = world.reports[world.submit(to: origin)] { true } else { false }
     }
 
+    @Test("origins that have taken nothing yet share a few places, and hold up nothing of the others")
+    func unproven() {
+        let world = World { $0.unprovenAtOnce = 4 }
+        world.submit(to: "good")
+        world.answer(.accepted)
+        for _ in 0..<3 { world.submit(to: "slow") }
+        #expect(world.sent.count == 2, "half of the places for one origin")
+        for number in 0..<300 { world.submit(to: "invented \(number)") }
+        #expect(world.sent.count == 4 && world.reports.count == 1 + 1 + 298)
+        for _ in 0..<10 { world.submit(to: "good") }
+        #expect(world.sent.count == 14)
+        world.submit(to: "other", project: 2)
+        #expect(world.sent.count == 15)
+        world.answer(.transient(retryAfterSeconds: nil))
+        #expect(!isClosed("new", world) && world.sent.count == 15)
+        #expect(isClosed("newer", world))
+    }
+
     @Test("what waits, what is under way and what is left alone is counted for each service")
     func loads() {
         let world = World {

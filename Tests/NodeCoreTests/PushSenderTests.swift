@@ -22,6 +22,7 @@ struct PushSenderTests {
 
         init(_ change: (inout PushBounds) -> Void = { _ in }) {
             var bounds = PushBounds()
+            bounds.unprovenAtOnce = .max
             change(&bounds)
             sender = PushSender(bounds, random: SeededGenerator(seed: 7))
         }

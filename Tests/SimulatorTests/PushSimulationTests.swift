@@ -148,6 +148,7 @@ struct PushSimulationTests {
         "sees each bug that is planted in the sender of a loop",
         arguments: [
             (PlantedInNode.callFailing, "circuits"), (.forgetRetryAfter, "pauses"), (.crowdOrigins, "places"),
+            (.crowdUnproven, "unproven"),
         ])
     func plantedInSender(bug: PlantedInNode, guarantee: String) {
         expect(guarantee, "\(bug.rawValue) in the sender") { $0.planted = bug }

@@ -92,5 +92,8 @@ open class LoopObserver {
         /// A partition believes acknowledgements of processes that do not own their partitions
         /// (rule: owners-acknowledge).
         public static let believeStrangers = PlantedInNode(rawValue: 131_072)
+        /// Origins that have taken nothing yet hold as many places as there are
+        /// (rule: push-services-are-spared).
+        public static let crowdUnproven = PlantedInNode(rawValue: 262_144)
     }
 #endif

@@ -5,6 +5,9 @@ public struct PushBounds: Hashable, Sendable {
     /// Messages at one origin of one project at once, and messages that may wait for that.
     public var atOnce = 64
     public var waitingMax = 64
+    /// Messages at once at all origins of a project that have never taken one, half of them at one origin.
+    /// Clients choose the names of some origins, and one that does not answer holds its place for long.
+    public var unprovenAtOnce = 4
     /// For so long after an answer that shows the service well, refusals that may concern one device alone do
     /// not count against the service.
     public var provenFor: TimeSpan = .seconds(60)

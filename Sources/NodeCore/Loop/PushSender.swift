@@ -37,6 +37,8 @@ struct PushSender {
         var deadline: MonotonicTime
         /// Whether the project's settings have changed since the message left.
         var isFormer = false
+        /// Whether the message has one of its project's places at unproven origins.
+        var isUnproven = false
     }
     struct State {
         var underWay = 0
@@ -65,6 +67,8 @@ struct PushSender {
     private var random: any RandomNumberGenerator
     var origins: [PushOrigin: State] = [:]
     var underWay: [UInt64: UnderWay] = [:]
+    /// How many messages are at origins that had never taken one when the message left.
+    var unproven: [ProjectNumber: Int] = [:]
     /// Numbers in the order in which their messages went out, from `head` on; some are answered, the first
     /// one is not.
     var sent: [UInt64] = []
@@ -89,12 +93,14 @@ struct PushSender {
         let origin = job.origin
         var state = origins[origin] ?? freshState()
         if let until = state.pausedUntil {
-            guard until <= now, state.underWay == 0 else {
+            guard until <= now, state.underWay == 0, mayStart(at: origin, state) else {
                 return reportClosed(
                     job, of: partition, for: max(until.since(now), bounds.pauseMin), &effects)
             }
             // The pause is over: one message shows how the origin is.
             startAttempt(job, of: partition, to: origin, in: &state, now: now, &effects)
+        } else if !mayStart(at: origin, state) {
+            reportClosed(job, of: partition, for: bounds.fullPause, &effects)
         } else if state.underWay < atOnce {
             startAttempt(job, of: partition, to: origin, in: &state, now: now, &effects)
         } else if state.waiting.count < bounds.waitingMax {
@@ -110,6 +116,7 @@ struct PushSender {
     ) {
         guard let known = underWay.removeValue(forKey: number) else { return }
         forgetAnswered()
+        if known.isUnproven { leaveUnproven(known.origin.project) }
         effects.append(.noted(known.origin, outcome, isFormer: isOfFormer(known)))
         var state = origins[known.origin] ?? freshState()
         state.underWay -= 1
@@ -130,9 +137,8 @@ struct PushSender {
         } else {
             tell(outcome, of: known, &effects)
         }
-        if state.pausedUntil == nil {
-            sendWaiting(to: known.origin, &state, now: now, &effects)
-        } else {
+        if state.pausedUntil == nil { sendWaiting(to: known.origin, &state, now: now, &effects) }
+        if state.pausedUntil != nil || !mayStart(at: known.origin, state) {
             giveBackWaiting(&state, now: now, &effects)
         }
         origins[known.origin] = state.isIdle ? nil : state
@@ -164,15 +170,40 @@ struct PushSender {
     /// Whether the sender may have forgotten what it knew of an origin.
     var mayHaveForgotten: Bool { origins.count > PushSender.originsMax / 2 }
 
+    /// All origins of a project that have never taken a message share a few places, so that they hold up
+    /// nothing of the others.
+    private func mayStart(at origin: PushOrigin, _ state: State) -> Bool {
+        #if DEBUG
+            if planted.contains(.crowdUnproven) { return true }
+        #endif
+        if state.provenAt != nil { return true }
+        return unproven[origin.project, default: 0] < bounds.unprovenAtOnce
+            && state.underWay < max(1, bounds.unprovenAtOnce / 2)
+    }
+
+    private mutating func leaveUnproven(_ project: ProjectNumber) {
+        guard let count = unproven[project] else { return }
+        unproven[project] = count > 1 ? count - 1 : nil
+    }
+
     /// Open origins go first: clients choose some of the names, and could otherwise make the sender forget
-    /// which services are closed. Of the closed ones those stay that are closed longest.
+    /// which services are closed, and which take messages. Of the closed ones those stay that are closed
+    /// longest, and of those that have taken messages the newest.
     private mutating func forgetIdleOrigins() {
         func isUsed(_ state: State) -> Bool { state.underWay > 0 || !state.waiting.isEmpty }
         var closed: [(origin: PushOrigin, state: State, until: MonotonicTime)] = []
         for (origin, state) in origins where !isUsed(state) {
             if let until = state.pausedUntil { closed.append((origin, state, until)) }
         }
+        let proven = origins.filter {
+            !isUsed($0.value) && $0.value.pausedUntil == nil && $0.value.provenAt != nil
+        }
+        .sorted { left, right in
+            let (first, second) = (left.value.provenAt ?? .zero, right.value.provenAt ?? .zero)
+            return first == second ? left.key < right.key : first > second
+        }
         origins = origins.filter { isUsed($0.value) }
+        for (origin, state) in proven.prefix(PushSender.originsMax / 4) { origins[origin] = state }
         closed.sort { left, right in
             if left.until != right.until { return left.until > right.until }
             return left.origin < right.origin
@@ -247,7 +278,7 @@ struct PushSender {
     private mutating func sendWaiting(
         to origin: PushOrigin, _ state: inout State, now: MonotonicTime, _ effects: inout [Effect]
     ) {
-        while state.underWay < atOnce, let next = state.waiting.first {
+        while state.underWay < atOnce, mayStart(at: origin, state), let next = state.waiting.first {
             state.waiting.removeFirst()
             if now.since(next.since) > bounds.waitMax {
                 effects.append(
@@ -278,7 +309,9 @@ struct PushSender {
         lastNumber += 1
         state.underWay += 1
         underWay[lastNumber] = UnderWay(
-            partition: partition, job: job, origin: origin, deadline: now.advanced(by: bounds.answerMax))
+            partition: partition, job: job, origin: origin, deadline: now.advanced(by: bounds.answerMax),
+            isUnproven: state.provenAt == nil)
+        if state.provenAt == nil { unproven[origin.project, default: 0] += 1 }
         sent.append(lastNumber)
         effects.append(.send(PushSend(number: lastNumber, job: job)))
     }

@@ -183,6 +183,8 @@ struct SenderChecks {
         var underWay = 0
         /// How many of these left before the project's services changed last.
         var former = 0
+        /// Whether the service has ever taken a message under these settings.
+        var hasTaken = false
         /// Answers in a row that the service is not well.
         var failures = 0
         /// Whether there were answers between that may count as failures or not.
@@ -231,6 +233,12 @@ struct SenderChecks {
             }
             if origin.underWay > 0 { return broken("circuits", "more than one message to see how it is") }
         }
+        let unproven = origins.filter { $0.key.project == name.project && !$0.value.hasTaken }
+        if !origin.hasTaken,
+            unproven.values.reduce(0, { $0 + $1.underWay - $1.former }) >= bounds.unprovenAtOnce
+        {
+            return broken("unproven", "though others that have taken nothing hold all places for such")
+        }
         return origin.underWay >= bounds.atOnce
             ? broken("places", "while \(origin.underWay) messages are on their way") : nil
     }
@@ -258,10 +266,14 @@ struct SenderChecks {
         let asked = outcome.asksFor(atMost: bounds.pauseMax) ?? .zero
         switch outcome {
         case .accepted, .formerEnd:
-            if let until = origin.spentUntil, now < until { return }
+            if let until = origin.spentUntil, now < until {
+                origin.hasTaken = origin.hasTaken || outcome == .accepted
+                return
+            }
             let (underWay, former) = (origin.underWay, origin.former)
+            let hasTaken = origin.hasTaken || outcome == .accepted
             origin = Origin()
-            (origin.underWay, origin.former) = (underWay, former)
+            (origin.underWay, origin.former, origin.hasTaken) = (underWay, former, hasTaken)
         case .transient:
             origin.failures += 1
             guard origin.failures >= bounds.failuresMax else { return }

@@ -44,6 +44,7 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
             $0.clocksApart = .milliseconds($1)
         }
         add("strange-answers", 0, value: rate()) { $0.strangeAnswersPerMille = $1 }
+        add("unproven-at-once", 4, value: magnitude(1, 64)) { $0.pushes.unprovenAtOnce = Int($1) }
         add("snapshot-age-ms", 1_800_000, value: magnitude(10, 1_800_000)) {
             $0.partition.snapshotAge = .milliseconds($1)
         }
