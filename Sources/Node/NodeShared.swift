@@ -123,6 +123,7 @@ final class NodeShared: Sendable {
     private let quarantines = Mutex<[PartitionID: String]>([:])
     func quarantine(_ partition: PartitionID, _ reason: String) {
         refusals.forget(partition)
+        stalledOutboxes.forget(partition, log)
         unread.quarantined(partition)
         quarantines.withLock { $0[partition] = reason }
     }

@@ -26,16 +26,18 @@ final class StalledOutboxes: Sendable {
     }
 
     func end(_ from: PartitionID, to: PartitionID, _ log: Logger) {
-        remove(log) { $0 == Pair(from: from, to: to) }
+        remove(log) { $0.remove(Pair(from: from, to: to)) }
     }
 
     /// The partition's machine is gone; the next one looks by itself.
-    func forget(_ from: PartitionID, _ log: Logger) { remove(log) { $0.from == from } }
+    func forget(_ from: PartitionID, _ log: Logger) {
+        remove(log) { pairs in pairs = pairs.filter { $0.from != from } }
+    }
 
-    private func remove(_ log: Logger, where isGone: (Pair) -> Bool) {
+    private func remove(_ log: Logger, _ change: (inout Set<Pair>) -> Void) {
         let isLast = pairs.withLock { pairs in
             let before = pairs.count
-            pairs = pairs.filter { !isGone($0) }
+            if before > 0 { change(&pairs) }
             return pairs.isEmpty && before > 0
         }
         if isLast { log.notice("no outbox stands still any more") }

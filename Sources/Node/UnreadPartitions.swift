@@ -15,7 +15,8 @@ final class UnreadPartitions: Sendable {
     func add(_ partition: PartitionID, _ error: any Error) {
         var isIncomplete = false
         switch error as? RecoveryError {
-        case .gap, .snapshots: isIncomplete = true
+        case .gap(_, _, _, let isFirst): isIncomplete = isFirst
+        case .snapshots: isIncomplete = true
         case .epoch, nil: break
         }
         let unread = Unread(reason: "\(error)", isIncomplete: isIncomplete)

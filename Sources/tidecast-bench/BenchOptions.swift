@@ -40,7 +40,7 @@ struct BenchOptions: ParsableArguments {
         let words = pid?.split(separator: ",") ?? []
         let pids = words.compactMap { Int32($0) }
         guard pids.count == words.count else { throw ValidationError("--pid is a list of numbers") }
-        let environment = ProcessInfo.processInfo.environment
+        let environment = ProcessInfo.processInfo.environment.filter { !$0.value.isEmpty }
         return Target(
             kind: kind, address: try ServerAddress(server),
             publishAddress: try publishServer.map { try ServerAddress($0) }, project: project,

@@ -43,6 +43,21 @@ struct StalledOutboxTests {
         #expect(harness.partitions[0].waitingEntries.isEmpty)
     }
 
+    @Test("is offered again each second, and told, also while new entries come")
+    func busy() throws {
+        for number in 0..<30 {
+            harness.now.monotonic = harness.now.monotonic.advanced(by: .milliseconds(500))
+            harness.fireTimers()
+            let (device, _) = try #require(harness.register(in: 0))
+            _ = harness.change(.subscribe, topic, [device])
+            // One frame was lost: what comes behind it does not fit.
+            if number == 2 { harness.away = [] }
+            if number > 5 {
+                #expect(harness.partitions[0].waitingEntries.isEmpty, "after \(number) entries")
+            }
+        }
+    }
+
     @Test("is none while its receiver has no owner; the bound counts from the owner on")
     func unowned() {
         harness.partitions[0].unowned.insert(home)

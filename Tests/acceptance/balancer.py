@@ -18,7 +18,7 @@ from websockets.sync.client import connect
 from system.haproxy import HAProxy
 
 WORK, SERVER = os.environ["WORK"], int(os.environ["SERVER"])
-PORT, BALANCER, TLS, HEALTH = (int(os.environ[name]) for name in ("PORT", "BALANCER", "TLS", "HEALTH"))
+PORT, BALANCER, TLS, HEALTH, PROBE = (int(os.environ[name]) for name in ("PORT", "BALANCER", "TLS", "HEALTH", "PROBE"))
 LIMIT = 30
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 CONTEXT = ssl.create_default_context(cafile=os.path.join(WORK, "edge/ca.pem"))
@@ -238,7 +238,7 @@ def frozen(stream):
 
 
 def main():
-    balancer = HAProxy(WORK, PORT, TLS, port=BALANCER, health=HEALTH)
+    balancer = HAProxy(WORK, PROBE, TLS, port=BALANCER, health=HEALTH)
     balancer.start()
     try:
         CONTEXT.set_alpn_protocols(["http/1.1"])

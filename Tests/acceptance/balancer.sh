@@ -6,16 +6,16 @@
 command -v haproxy > /dev/null || skip "there is no haproxy"
 python=$(python_of_tests)
 "$unprivileged" "$tidecast" cert make --out "$work/edge" --name localhost fcm.googleapis.com > /dev/null
-export WORK=$work PORT=$port BALANCER TLS HEALTH
+export WORK=$work PORT=$port BALANCER TLS HEALTH PROBE
 taken=" $port "
-for name in BALANCER TLS HEALTH; do
+for name in BALANCER TLS HEALTH PROBE; do
   one=$(free_port)
   while [[ "$taken" == *" $one "* ]]; do one=$(free_port); done
   taken+="$one "
   printf -v "$name" '%s' "$one"
 done
 start_server --listen-tls "127.0.0.1:$TLS" --cert "$work/edge/server.pem" --key "$work/edge/server.key" \
-  --proxy 127.0.0.1 --address-registrations-per-minute 3
+  --listen-metrics "127.0.0.1:$PROBE" --proxy 127.0.0.1 --address-registrations-per-minute 3
 export SERVER=$server
 # The first request makes a development server's project.
 register > /dev/null

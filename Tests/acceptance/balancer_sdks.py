@@ -167,14 +167,17 @@ def main():
     certificates = os.path.join(WORK, "edge")
     make_certificates(certificates, "--name", "localhost")
     secure = free_port()
-    server = Server(WORK, *tls_words(secure, certificates), "--proxy", "127.0.0.1")
-    balancer = HAProxy(WORK, server.port, secure)
+    probe = free_port()
+    server = Server(WORK, *tls_words(secure, certificates), "--proxy", "127.0.0.1", "--listen-metrics",
+                    f"127.0.0.1:{probe}")
+    balancer = HAProxy(WORK, probe, secure)
     server.start()
     try:
         server.wait_ready()
         balancer.start()
         shops = {name: Shop(server, name) for name in ("shop", "other")}
         direct, through = Way(secure, certificates), Way(balancer.port, certificates)
+        seen = set()
         for name in sorted(os.listdir(RECORDINGS)):
             with open(os.path.join(RECORDINGS, name), encoding="utf-8") as file:
                 exchanges = json.load(file)["exchanges"]
@@ -187,7 +190,9 @@ def main():
                 if alone[0] != wanted or behind != alone:
                     raise SystemExit(f"FAIL: {where}: {alone} without a balancer, {behind} behind it")
             versions = ", ".join(sorted({one["request"]["http"] for one in exchanges}))
+            seen.add(name.split("-")[0])
             check(len(exchanges) >= 9, f"{name}: {len(exchanges)} requests over {versions}")
+        check(seen == {"go", "java", "node", "python"}, f"recordings of {sorted(seen)}")
     finally:
         if balancer.process:
             balancer.end(signal.SIGTERM)

@@ -35,7 +35,7 @@ answers 200 "127.0.0.1:$port/metrics"
 echo "ok: the clients' port"
 
 answers 200 "192.0.2.1:$metrics/metrics"
-grep -q '^tidecast_requests_total ' "$work/answer" || fail "these are no metrics: $(head "$work/answer")"
+grep -q '^tidecast_requests_total{' "$work/answer" || fail "these are no metrics: $(head "$work/answer")"
 answers 200 "192.0.2.1:$metrics/metrics" --http2-prior-knowledge
 for path in healthz readyz; do answers 200 "192.0.2.1:$metrics/$path"; done
 answers 405 "192.0.2.1:$metrics/metrics" -X POST

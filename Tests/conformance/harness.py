@@ -14,6 +14,7 @@ import time
 import urllib.parse
 
 from system import device, haproxy, process
+from system.ports import free_port
 
 Answer = collections.namedtuple("Answer", "status headers text json")
 # Every `status` word that any answer had, for row 19.
@@ -51,8 +52,9 @@ class Server(process.SecureServer):
         self.options = ["--token-uri", f"{self.url}/token", *arguments]
         self.balancer = None
         if os.environ.get("BEHIND_BALANCER"):
-            self.options += ["--proxy", "127.0.0.1"]
-            self.balancer = haproxy.HAProxy(self.folder, self.port, self.secure)
+            probe = free_port()
+            self.options += ["--proxy", "127.0.0.1", "--listen-metrics", f"127.0.0.1:{probe}"]
+            self.balancer = haproxy.HAProxy(self.folder, probe, self.secure)
         self.environment = {"TIDECAST_FAILPOINT": "send.answers"}
         self.context = ssl.create_default_context(cafile=f"{self.certificates}/ca.pem")
         self.accounts = {}

@@ -12,16 +12,16 @@ START_SECONDS = 30
 
 class HAProxy:
     """Clients reach the balancer at `port`; `health` is the port for its own health. The server has
-    `/readyz` at `plain` and TLS at `secure`, all on 127.0.0.1. The configuration is in `folder`."""
+    `/readyz` at `probe` and TLS at `secure`, all on 127.0.0.1. The configuration is in `folder`."""
 
-    def __init__(self, folder, plain, secure, port=None, health=None):
+    def __init__(self, folder, probe, secure, port=None, health=None):
         self.port, self.health = port or free_port(), health or free_port()
         self.folder, self.process = folder, None
         with open(os.path.join(ROOT, "deploy/balancer.cfg"), encoding="utf-8") as file:
             text = file.read()
         for old, new in (("bind :8443", f"bind 127.0.0.1:{self.port}"),
                          ("bind 127.0.0.1:8404", f"bind 127.0.0.1:{self.health}"),
-                         ("check port 8787 ", f"check port {plain} "),
+                         ("check port 8789 ", f"check port {probe} "),
                          ("server-template gateway- 32 gateway:8443 resolvers containers init-addr none"
                           " resolve-prefer ipv4", f"server gateway 127.0.0.1:{secure}")):
             if text.count(old) != 1:

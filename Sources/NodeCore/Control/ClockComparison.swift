@@ -49,6 +49,12 @@ public struct ClockReading: Sendable {
 
     private static func seconds(_ ahead: Int64) -> UInt64 { (ahead.magnitude + 500) / 1000 }
 
+    static func wordOfNodes(ahead: Int64) -> String {
+        let side = ahead > 0 ? "ahead of" : "behind"
+        return "this machine's clock is \(seconds(ahead)) s \(side) those of most nodes:"
+            + " let all follow the same time (NTP)"
+    }
+
     /// A difference that most nodes find alike.
     public static func databasesWord(ahead: Int64) -> String {
         let side = ahead > 0 ? "behind" : "ahead of"
@@ -70,46 +76,59 @@ public struct ClockComparison: Sendable {
     public static let joiningErrorMax: Int64 = 60_000
     /// So many looks in a row must agree on something new.
     public static let looksNeeded = 2
-    /// So many looks, half a second apart, a node that finds a difference waits to hear what other nodes
-    /// find, before its clock keeps it from being ready.
-    public static let looksToHear = 6
+    /// For so long a node waits to hear what other nodes find, before its clock keeps it from being ready.
+    public static let hearing: TimeSpan = .seconds(3)
 
     /// Whether the clocks differ, as the last looks have it.
     public private(set) var differs = false
     /// Milliseconds by which the node's clock is ahead, by the last look.
     public private(set) var ahead: Int64 = 0
     private var looksAgainst = 0
-    /// Looks since the clocks differ.
-    private var looksDiffering = 0
-    /// What other nodes last told: milliseconds by which their clocks are ahead of the database's. 0: agrees.
+    /// What other nodes last told: milliseconds by which their clocks are ahead of the database's. A node
+    /// that finds no difference tells 0, or nothing.
     private var told: [SessionID: Int64] = [:]
     /// What this node last told.
     private var toldOwn: Int64 = 0
 
     public init() {}
 
-    /// Whether the clocks have differed for so long that this node has heard what others find.
-    var hasHeard: Bool { differs && looksDiffering >= ClockComparison.looksToHear }
+    enum Verdict: Equatable {
+        /// The node's clock is the database's, as are those of most nodes; or no difference has a majority.
+        case right
+        case ownDiffers
+        /// More than half of the living nodes find the same difference as this node.
+        case databaseDiffers
+        /// More than half of the living nodes find the same difference, and this node does not. Milliseconds
+        /// by which this node's clock is ahead of theirs.
+        case othersDiffer(ahead: Int64)
+    }
 
-    /// Whether more than half of the living nodes find that the database's clock differs as this node's
-    /// does.
-    func isDatabasesFault(among nodes: [SessionID], own: SessionID) -> Bool {
-        guard differs else { return false }
-        var (all, agreeing) = (1, 1)
-        for node in nodes where node != own {
-            all += 1
-            guard let theirs = told[node], theirs != 0 else { continue }
-            let (apart, overflow) = theirs.subtractingReportingOverflow(ahead)
-            if !overflow, apart.magnitude <= ClockComparison.errorMax.magnitude * 2 { agreeing += 1 }
+    /// What is to be made of the differences that this node and the other living nodes find.
+    func verdict(among nodes: [SessionID], own: SessionID) -> Verdict {
+        let others = nodes.filter { $0 != own }.map { told[$0] ?? 0 }
+        let mine = differs ? ahead : 0
+        func haveMost(_ value: Int64) -> Bool {
+            let all = others + [mine]
+            return value != 0 && all.count { ClockComparison.isNear($0, value) } * 2 > all.count
         }
-        return agreeing * 2 > all
+        if haveMost(mine) { return .databaseDiffers }
+        if let theirs = others.first(where: haveMost) {
+            let (apart, overflow) = mine.subtractingReportingOverflow(theirs)
+            return .othersDiffer(ahead: overflow ? (mine < theirs ? .min : .max) : apart)
+        }
+        return differs ? .ownDiffers : .right
+    }
+
+    /// Whether two nodes find the same difference, so that their clocks agree.
+    private static func isNear(_ one: Int64, _ other: Int64) -> Bool {
+        let (apart, overflow) = one.subtractingReportingOverflow(other)
+        return !overflow && one != 0 && apart.magnitude <= errorMax.magnitude
     }
 
     /// `isNew`: `differs` has changed.
     public mutating func compare(_ reading: ClockReading) -> (look: ClockReading.Look, isNew: Bool) {
-        ahead = reading.likelyAhead
         let look = reading.look(errorMax: ClockComparison.errorMax)
-        looksDiffering = differs ? looksDiffering + 1 : 0
+        if look != .unclear { ahead = reading.likelyAhead }
         guard look == (differs ? .agrees : .differs) else {
             looksAgainst = 0
             return (look, false)

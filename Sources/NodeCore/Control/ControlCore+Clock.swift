@@ -11,7 +11,7 @@ extension ControlCore {
         }
         effects.append(.orderAll(.clockCompared(look == .agrees ? reading.own : nil)))
         if let ahead = clocks.takeNews() {
-            clocksTold += 1
+            clocksTold = min(clocksTold + 1, 1 << 20 - 1)
             let session = options.session
             publish(
                 .clock, number: ClockComparison.key(of: session),
@@ -24,13 +24,26 @@ extension ControlCore {
     }
 
     /// Why the node's clock keeps it from being ready. Where most nodes find that the database's clock
-    /// differs, none of them is kept.
+    /// differs, none of them is kept, and the others are: the ends of messages must not move far between
+    /// nodes that are ready (rule: ages-travel).
     func clockInability() -> String? {
-        let isTheirs = clocks.isDatabasesFault(among: members.map(\.session), own: options.session)
-        if isTheirs, !isDatabaseClockTold {
+        let verdict = clocks.verdict(among: members.map(\.session), own: options.session)
+        if verdict == .databaseDiffers, !isDatabaseClockTold {
             effects.append(.noted(.databaseClockDiffers(nodesAhead: clocks.ahead)))
         }
-        isDatabaseClockTold = isTheirs
-        return clocks.hasHeard && !isTheirs ? ClockReading.word(ahead: clocks.ahead) : nil
+        isDatabaseClockTold = verdict == .databaseDiffers
+        let reason: String?
+        switch verdict {
+        case .right, .databaseDiffers: reason = nil
+        case .ownDiffers: reason = ClockReading.word(ahead: clocks.ahead)
+        case .othersDiffer(let ahead): reason = ClockReading.wordOfNodes(ahead: ahead)
+        }
+        guard let reason else {
+            clockWrongSince = nil
+            return nil
+        }
+        let since = clockWrongSince ?? now
+        clockWrongSince = since
+        return now.since(since) >= ClockComparison.hearing ? reason : nil
     }
 }

@@ -25,6 +25,8 @@ public final class ControlCore {
     /// How often this session has told what it found of its clock.
     var clocksTold: UInt64 = 0
     var isDatabaseClockTold = false
+    /// Since when the node's clock is one that would keep it from being ready.
+    var clockWrongSince: MonotonicTime?
     var outages = Outages()
     /// The databases that were away when the loops were last told.
     private(set) var awayTold: Set<Int> = []

@@ -50,35 +50,17 @@ extension DeliveryLog {
         defer { drops = MessageDrops() }
         return drops
     }
-
-    /// Entries that are over at `time` for a device that waits on its stream alone, and still stand: the log
-    /// looks at them when their minute is over. At most `limit`.
-    func over(at time: WallTime, limit: Int = 4096) -> [LogEntry] {
-        let minute = time.milliseconds / 60_000
-        var found: [LogEntry] = []
-        for due in expiring.keys where due <= minute {
-            for position in expiring[due]?.positions ?? [] where found.count < limit {
-                guard let (block, slot) = find(position), block.entries[slot].ends.stream <= time else {
-                    continue
-                }
-                found.append(block.entries[slot])
-            }
-        }
-        return found
-    }
 }
 
 extension PartitionState {
     /// The device as operators and apps see it. A message that is over does not wait, though the log has not
-    /// looked at it yet; `over` has the log's entries of this kind.
-    func summary(of index: UInt32, on page: DevicePage, at slot: Int, over: [LogEntry], _ now: WallTime)
-        -> DeviceState
-    {
+    /// looked at it yet.
+    func summary(of index: UInt32, on page: DevicePage, at slot: Int, _ now: WallTime) -> DeviceState {
         var device = DeviceState(of: index, on: page, at: slot)
-        guard device.waitingCount > 0, !over.isEmpty else { return device }
+        guard device.waitingCount > 0 else { return device }
         let kinds = transports.kinds(of: index)
-        device.waitingCount -= over.count { $0.targets.contains(index) && $0.ends.last(kinds) <= now }
-        device.waitingCount = max(0, device.waitingCount)
+        let over = log.waiting(for: index, after: .zero, limit: .max) { $0.ends.last(kinds) <= now }
+        device.waitingCount = max(0, device.waitingCount - over.count)
         return device
     }
 }

@@ -20,7 +20,9 @@ extension Partition {
             if entry.number > sent { entries.append(entry) }
         }
         guard let last = entries.last else { return }
-        offered[partition] = Offered(upTo: last.number, at: turn.now.monotonic)
+        // What waits longest decides when all of it is offered again: new entries put nothing off.
+        let since = offered[partition].map { $0.upTo > acknowledged ? $0.at : turn.now.monotonic }
+        offered[partition] = Offered(upTo: last.number, at: since ?? turn.now.monotonic)
         let frame = frame(entries, to: partition, turn.now)
         turn.effects.append(.offer(to: partition, Proven(frame, restingOn: last.number, by: proof)))
     }
@@ -178,6 +180,7 @@ extension Partition {
         if isNew {
             endWait(for: said.from, &turn)
             acknowledged[said.from] = said.mark
+            offered[said.from]?.at = turn.now.monotonic
             propose(.acknowledge([OutboxMark(partition: said.from, number: said.mark)]))
         }
         if let offered = offered[said.from], offered.upTo <= said.mark { self.offered[said.from] = nil }

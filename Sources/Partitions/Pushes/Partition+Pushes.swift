@@ -119,11 +119,11 @@ extension Partition {
         if let wait = grace(of: entry, for: index, turn.now) {
             return pushes.wait(index, until: turn.now.monotonic.advanced(by: wait))
         }
-        if let until = pushes.spared(index, at: stored, now: turn.now.monotonic) {
-            return pushes.wait(index, until: until)
-        }
         guard let (page, slot) = state.devices.find(index) else { return pushes.forget(index) }
         let origin = PushOrigin(ProjectNumber(page.projects[slot]), target(of: index, stored))
+        let spared = pushes.spared(
+            index, generation: stored.generation, at: origin, now: turn.now.monotonic)
+        if let spared { return pushes.wait(index, until: spared) }
         guard pushes.mayPass(index, to: origin),
             pushes.mayTake(index, to: origin, of: slots, now: turn.now.monotonic)
         else { return }

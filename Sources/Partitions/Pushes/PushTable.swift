@@ -38,7 +38,7 @@ struct PushTable {
         /// The first message that is held for the device's stream, and since when.
         var held: (first: Position, since: MonotonicTime)?
         /// Until when the service of an address is left alone, also where another address is used meanwhile.
-        var spared: (generation: UInt64, kind: Transport.Kind, until: MonotonicTime)?
+        var spared: (generation: UInt64, origin: PushOrigin, until: MonotonicTime)?
     }
 
     /// The devices that wait come in steps of this length.
@@ -179,14 +179,16 @@ struct PushTable {
 
     /// The service of the address has asked for time, or failed.
     mutating func spare(_ sending: Sending, until time: MonotonicTime) {
-        devices[sending.index]?.spared = (sending.generation, sending.origin.kind, time)
+        devices[sending.index]?.spared = (sending.generation, sending.origin, time)
         wait(sending.index, until: time)
     }
 
     /// Until when the service of the address is left alone; `nil` where it need not be.
-    func spared(_ index: UInt32, at stored: StoredTransport, now: MonotonicTime) -> MonotonicTime? {
-        guard let spared = devices[index]?.spared, spared.generation == stored.generation,
-            spared.kind == stored.transport.kind, now < spared.until
+    func spared(
+        _ index: UInt32, generation: UInt64, at origin: PushOrigin, now: MonotonicTime
+    ) -> MonotonicTime? {
+        guard let spared = devices[index]?.spared, spared.generation == generation,
+            spared.origin == origin, now < spared.until
         else { return nil }
         return spared.until
     }
@@ -340,9 +342,13 @@ struct PushTable {
         return sending
     }
 
-    /// The device's message goes to another service than the one for which it is parked, perhaps.
+    /// The device's message goes to another service than the one for which it waits, perhaps.
     mutating func unpark(_ index: UInt32) {
-        if devices[index]?.state == .parked { requeue(index) }
+        switch devices[index]?.state {
+        case .parked: requeue(index)
+        case .waiting where devices[index]?.spared != nil: requeue(index)
+        default: break
+        }
     }
 
     mutating func requeue(_ index: UInt32) {

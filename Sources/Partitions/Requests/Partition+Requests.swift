@@ -53,7 +53,7 @@ extension Partition {
         case .topics(let project, let after, let limit):
             reply(id, topics(in: project, after: after, limit: limit))
         case .devices(let project, let after, let limit):
-            reply(id, devices(in: project, after: after, limit: limit, turn.now.wall))
+            reply(id, devices(in: project, after: after, limit: limit))
         case .pushes(let project, let message):
             reply(id, .pushes(pushes.tallies[project, message]))
         }
@@ -363,12 +363,11 @@ extension Partition {
         return .topics(found, next: nil)
     }
 
-    private func devices(in project: ProjectNumber, after: UInt64, limit: Int, _ now: WallTime) -> Reply {
+    private func devices(in project: ProjectNumber, after: UInt64, limit: Int) -> Reply {
         let first = UInt32(clamping: after)
         guard let count = state.devices.counts[project.rawValue] else { return .devices([], next: nil) }
         var found: [DeviceState] = []
         var next: UInt64?
-        let over = state.log.over(at: now)
         state.devices.forEach(from: first) { index, page, slot in
             // Most devices may be other projects'.
             if first == 0, found.count == count { return false }
@@ -381,7 +380,7 @@ extension Partition {
                 next = UInt64(index)
                 return false
             }
-            found.append(state.summary(of: index, on: page, at: slot, over: over, now))
+            found.append(DeviceState(of: index, on: page, at: slot))
             return true
         }
         return .devices(found, next: next)

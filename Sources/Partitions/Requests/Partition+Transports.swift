@@ -52,8 +52,7 @@ extension Partition {
         guard let page = found.page else { return .refused(.unregistered) }
         let index = registration.index.rawValue
         let stored = (state.transports[index] ?? []).filter { !$0.isGone }
-        let summary = state.summary(
-            of: index, on: page, at: found.slot, over: state.log.over(at: now), now)
+        let summary = state.summary(of: index, on: page, at: found.slot, now)
         return .device(summary, stored, pushes: pushHistory(of: index, stored))
     }
 }

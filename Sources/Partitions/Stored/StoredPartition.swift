@@ -90,7 +90,8 @@ public struct StoredPartition: Sendable {
             let rows = try engine.read(id, from: mark.applied.next, bytesMax: bytesMax)
             for row in rows {
                 guard row.sequence == mark.applied.next else {
-                    throw RecoveryError.gap(id, expected: mark.applied.next, found: row.sequence)
+                    throw RecoveryError.gap(
+                        id, expected: mark.applied.next, found: row.sequence, isFirst: records.isEmpty)
                 }
                 let record = try RecordCodec.decode(row.payload, expecting: id, row.sequence)
                 guard record.header.epoch >= mark.epoch else {
@@ -147,14 +148,15 @@ public struct FollowedPartition {
 }
 
 public enum RecoveryError: Error, CustomStringConvertible {
-    case gap(PartitionID, expected: Sequence, found: Sequence)
+    /// `isFirst`: the journal begins too late, so a snapshot is missing. Else a record inside is missing.
+    case gap(PartitionID, expected: Sequence, found: Sequence, isFirst: Bool)
     case snapshots(PartitionID, String)
     /// A record of a former owner, behind the barrier of a later owner.
     case epoch(PartitionID, Sequence, Epoch, since: Epoch)
 
     public var description: String {
         switch self {
-        case .gap(let partition, let expected, let found):
+        case .gap(let partition, let expected, let found, _):
             "partition \(partition.rawValue): record \(expected.rawValue) is missing, "
                 + "\(found.rawValue) follows; restore the data folder from a backup"
         case .snapshots(let partition, let what):

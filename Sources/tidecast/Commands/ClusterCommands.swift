@@ -48,7 +48,9 @@ struct Cluster: ParsableCommand {
 
         func run() throws {
             let answer = try connection.call(.GET, "/admin/cluster").object
-            let stalled = answer["stalled"] as? [[String: Any]] ?? []
+            guard let stalled = answer["stalled"] as? [[String: Any]] else {
+                throw ClientError("the server is of an earlier build, which does not look for such outboxes")
+            }
             if connection.json {
                 try Output.json(["stalled": stalled])
             } else if stalled.isEmpty {

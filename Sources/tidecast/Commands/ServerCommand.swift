@@ -131,7 +131,7 @@ struct Server: AsyncParsableCommand {
         ]
         if let port = node.metricsPort { places["metrics"] = "\(port)" }
         logger.info("listening", metadata: places)
-        if settings.isLocalTokenURI, !configuration.isDev {
+        if settings.isLocalTokenURI {
             logger.warning(
                 "service-account files name a token URI that works on this machine only: give --public-url",
                 metadata: ["tokenUri": "\(configuration.tokenURI)"])

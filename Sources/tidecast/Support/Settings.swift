@@ -30,15 +30,14 @@ struct Settings {
     var folder = ""
     var logLevel = Logger.Level.info
     var configuration: NodeConfiguration
-    /// Whether service-account files name this machine, though the server listens beyond it.
-    var isLocalTokenURI: Bool {
-        let hosts = configuration.hosts
-        let named = URL(string: configuration.tokenURI)?.host ?? ""
-        return Server.isLoopback(named) && !hosts.allSatisfy(Server.isLoopback)
-    }
+    /// Whether service-account files name this machine, for want of a public URL, though the server listens
+    /// beyond it.
+    private(set) var isLocalTokenURI = false
 
     /// `flags` holds the values of the command line.
     static func read(_ flags: Server, environment: [String: String]) async throws -> Settings {
+        // A compose file that passes a variable on gives an empty one where its user gives none.
+        let environment = environment.filter { !$0.value.isEmpty }
         try checkVariables(environment)
         let variables = EnvironmentVariablesProvider(environmentVariables: environment)
             .prefixKeys(with: "tidecast")
@@ -106,7 +105,7 @@ struct Settings {
             configuration.topicPayloadBytesMax = bytes
         }
         try await addBounds(flags, config, to: &configuration)
-        try await addTLS(flags, config, to: &configuration)
+        let tokenURI = try await addTLS(flags, config, to: &configuration)
         if let engine {
             try await addCluster(flags, config, engine: engine, to: &configuration)
             try await addDatabases(flags, config, environment: environment, to: &configuration)
@@ -123,6 +122,7 @@ struct Settings {
             try checkModes(configuration, try await secretFiles(flags, config, file: file))
         }
         var settings = Settings(folder: folder ?? "", configuration: configuration)
+        settings.isLocalTokenURI = tokenURI == nil && configuration.isReachedFromElsewhere
         let level = try await config.fetchString(forKey: "logLevel", default: "info")
         guard let level = Logger.Level(rawValue: level) else {
             let words = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
@@ -339,9 +339,10 @@ struct Settings {
         configuration.cluster?.further = further
     }
 
+    /// Returns the token URI that was given, by itself or by a public URL.
     private static func addTLS(
         _ flags: Server, _ config: ConfigReader, to configuration: inout NodeConfiguration
-    ) async throws {
+    ) async throws -> String? {
         var tokenURI = try await config.string(flags.tokenUri, "tokenUri")
         if let url = try await config.string(flags.publicUrl, "publicUrl") {
             let base = try PublicURL.checked(url)
@@ -360,7 +361,7 @@ struct Settings {
         }
         guard let listen = try await config.string(flags.listenTls, "listenTls") else {
             guard chains.isEmpty else { throw ValidationError("--further-cert needs --listen-tls.") }
-            return
+            return tokenURI
         }
         guard let cert = try await config.string(flags.cert, "cert"),
             let key = try await config.string(flags.key, "key")
@@ -371,12 +372,8 @@ struct Settings {
             CertificateFiles(chain: $0, key: $1)
         }
         configuration.tokenURI = tokenURI ?? PublicURL.token("https", address)
+        return tokenURI
     }
-}
-
-extension NodeConfiguration {
-    /// Where the server listens.
-    var hosts: [String] { (listen + listenTLS).map(\.host) }
 }
 
 extension ConfigReader {

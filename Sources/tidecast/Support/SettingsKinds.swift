@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Node
 
 // Values of a wrong kind, in the file of settings and in the environment.
 
@@ -66,5 +67,15 @@ extension Settings {
             guard let text = environment[name], Int(text) == nil else { continue }
             throw ValidationError("\(name) must be a whole number, not \"\(text)\".")
         }
+    }
+}
+
+extension NodeConfiguration {
+    /// Where the server listens.
+    var hosts: [String] { (listen + listenTLS).map(\.host) }
+
+    /// Whether backends on other machines reach this server.
+    var isReachedFromElsewhere: Bool {
+        !isDev && cluster?.isGateway ?? true && !hosts.allSatisfy(Server.isLoopback)
     }
 }
