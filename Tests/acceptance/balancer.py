@@ -18,7 +18,8 @@ from websockets.sync.client import connect
 from system.haproxy import HAProxy
 
 WORK, SERVER = os.environ["WORK"], int(os.environ["SERVER"])
-PORT, BALANCER, TLS, HEALTH, PROBE = (int(os.environ[name]) for name in ("PORT", "BALANCER", "TLS", "HEALTH", "PROBE"))
+PORT, BALANCER, TLS, HEALTH, PROBE = (
+    int(os.environ[name]) for name in ("PORT", "BALANCER", "TLS", "HEALTH", "PROBE"))
 LIMIT = 30
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 CONTEXT = ssl.create_default_context(cafile=os.path.join(WORK, "edge/ca.pem"))

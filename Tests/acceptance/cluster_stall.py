@@ -67,9 +67,11 @@ def main():
                 ask(node, topic, token)
         wait(lambda: stalled(nodes) > 0, "an outbox to stand still", STALL_SECONDS)
         for node in nodes:
-            wait(lambda: "stands still: the outbox of partition " in names(node),
+            wait(lambda node=node: "stands still: the outbox of partition " in names(node),
                  f"`cluster check` at {node.name} to say so")
-            check("stands still: " in node.command("cluster", "status"), f"`cluster status` at {node.name} too")
+            # The command ends with 1, as the node is not ready.
+            status = node.run("cluster", "status").stdout
+            check("stands still: " in status, f"`cluster status` at {node.name} too")
         found = json.loads(nodes[0].run("cluster", "check", "--json").stdout)["stalled"]
         owners = nodes[0].owners()
         check(found and all(owners[outbox["partition"]] == one["node"]
@@ -80,7 +82,7 @@ def main():
         tcp("-D", nodes)
         wait(lambda: stalled(nodes) == 0, "the outboxes to move")
         for node in nodes:
-            wait(lambda: says_nothing(node), f"`cluster check` at {node.name} to find nothing")
+            wait(lambda node=node: says_nothing(node), f"`cluster check` at {node.name} to find nothing")
         check(any("no outbox stands still any more" in node.log_text() for node in nodes), "so does the log")
         wait(lambda: subscribed(nodes[0], token) == set(TOPICS), "the subscriptions to be done")
         print("cluster_stall: ok")

@@ -5,8 +5,8 @@ from system.checks import check, wait
 from system.node import making, start
 
 SEND = "/v1/projects/demo/messages:send"
-STANDING = ("tidecast_ready", 'tidecast_database_up{database="1"}', 'tidecast_database_away_seconds{database="1"}',
-            "tidecast_databases_away")
+STANDING = ("tidecast_ready", 'tidecast_database_up{database="1"}',
+            'tidecast_database_away_seconds{database="1"}', "tidecast_databases_away")
 
 
 def standing(node):
@@ -33,7 +33,8 @@ def run(database, nodes):
     check((ready, up, away) == (0, 0, 1), "the metrics say that the database is away")
     wait(lambda: standing(one)[2] > seconds, "the seconds to pass")
     told = [line for line in lines(one, "error") if "the database is away" in line["message"]]
-    check(len(told) == 1 and told[0]["database"] == "1" and told[0]["reason"], f"an error says so once: {told}")
+    check(len(told) == 1 and told[0]["database"] == "1" and told[0]["reason"],
+          f"an error says so once: {told}")
     done = one.run("cluster", "status")
     check(done.returncode == 1 and "seen by one, which cannot reach the database: " in done.stdout
           and "away: database 1" in done.stdout and not done.stderr,

@@ -9,7 +9,8 @@ sys.modules["pytest"] = types.SimpleNamespace(fixture=lambda **_: lambda functio
 
 def main():
     with open(sys.argv[1], encoding="utf-8") as page:
-        block = next(text for text in re.findall(r"```python\n(.*?)```", page.read(), re.S) if "pytest" in text)
+        blocks = re.findall(r"```python\n(.*?)```", page.read(), re.S)
+    block = next(text for text in blocks if "pytest" in text)
     names = {}
     exec(compile(block, "docs/emulator.md", "exec"), names)
     running = names["fcm"]()
