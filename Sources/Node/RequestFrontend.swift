@@ -179,12 +179,14 @@ final class RequestFrontend {
         case .health:
             responder.respond(
                 HTTPResponse(status: 200, fields: RequestFrontend.text, body: Array("ok\n".utf8)))
-        case .ready(let unready):
+        case .ready(let unready, let isReasonTold):
             let reason = loop.shared.notReady
+            let word = reason ?? loop.shared.readyWord
+            let short = reason == nil ? "ready" : "not ready"
             responder.respond(
                 HTTPResponse(
                     status: reason == nil ? 200 : unready, fields: RequestFrontend.text,
-                    body: Array("\(reason ?? loop.shared.readyWord)\n".utf8)))
+                    body: Array("\(isReasonTold ? word : short)\n".utf8)))
         case .metrics: scrape(responder)
         case .quotas(let project): answerQuotas(project, responder)
         }

@@ -56,7 +56,7 @@ final class StartupListener: Sendable {
             let reason = listener.current
             switch API.routeProbe(request) {
             case .node(.health): responder.respond(text(200, "ok"))
-            case .node(.ready(let unready)): responder.respond(text(unready, reason))
+            case .node(.ready(let unready, _)): responder.respond(text(unready, reason))
             default: responder.respond(APIFailure.unavailable(reason))
             }
         }

@@ -61,12 +61,26 @@ struct StrangerTests {
         ] {
             let request = HTTPRequest(method: .get, target: Array(target.utf8))
             for action in [API.routeProbe(request), harness.route(request)] {
-                guard case .node(.ready(let unready)) = action else {
+                guard case .node(.ready(let unready, true)) = action else {
                     Issue.record("\(target)")
                     continue
                 }
                 #expect(unready == status, "\(target)")
             }
+        }
+    }
+
+    @Test("does not hear behind a balancer why the node is not ready")
+    func terse() {
+        for isNamed in [true, false] {
+            let client = ClientAddress(bytes: [192, 0, 2, 1])
+            let request = HTTPRequest(
+                method: .get, target: Array("/readyz".utf8), client: isNamed ? client?.named : client)
+            guard case .node(.ready(503, let isReasonTold)) = harness.route(request) else {
+                Issue.record("no question for the node")
+                continue
+            }
+            #expect(isReasonTold != isNamed)
         }
     }
 

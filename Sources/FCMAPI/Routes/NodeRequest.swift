@@ -5,8 +5,8 @@ public enum NodeRequest: Sendable {
     case health, metrics
     /// `unready`: the status where the node is not ready, 503 or 404. A balancer that sends nobody new to a
     /// node that answers 404 can end the connections of a node that does not answer (HAProxy's
-    /// `disable-on-404`).
-    case ready(unready: Int)
+    /// `disable-on-404`). `isReasonTold`: a reason may name files and nodes, and is for nobody outside.
+    case ready(unready: Int, isReasonTold: Bool = true)
     case quotas(Project)
 
     /// `nil` for every path but `/healthz`, `/readyz` and `/metrics`.

@@ -70,8 +70,13 @@ struct RequestRouter {
     /// What the path asks of the node, if the node answers this client.
     private var nodeRequest: NodeRequest? {
         guard let wanted = NodeRequest(target) else { return nil }
-        if case .metrics = wanted, !isOfOperators { return nil }
-        return wanted
+        switch wanted {
+        case .metrics where !isOfOperators: return nil
+        // A client behind a balancer is outside.
+        case .ready(let unready, _) where request.client?.isNamed == true:
+            return .ready(unready: unready, isReasonTold: false)
+        default: return wanted
+        }
     }
 
     /// Whether the request comes from where an operator is. Clients reach the same port, also through a proxy
