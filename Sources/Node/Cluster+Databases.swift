@@ -26,7 +26,7 @@ struct DatabaseConnections: Sendable {
     init(_ database: DatabaseSettings, onFatal: @escaping @Sendable (String) -> Void) {
         func thread(silence milliseconds: Int? = nil) -> EngineThread {
             EngineThread(
-                makeEngine: { try database.engine(silence: milliseconds) }, onFatal: onFatal,
+                makeEngine: { database.engine(silence: milliseconds) }, onFatal: onFatal,
                 onResolved: { _, _ in })
         }
         number = database.number

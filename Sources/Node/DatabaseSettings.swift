@@ -8,11 +8,10 @@ struct DatabaseSettings: Sendable {
 
     var number: Int { options.share.number }
 
-    /// An engine on the database. Only the home must be reachable at this moment.
-    func engine(silence milliseconds: Int? = nil) throws(EngineError) -> PostgresEngine {
+    /// An engine on the database, which need not be reachable at this moment.
+    func engine(silence milliseconds: Int? = nil) -> PostgresEngine {
         var options = options
         if let milliseconds { options.silenceMilliseconds = milliseconds }
-        return number == 0
-            ? try PostgresEngine(url, options: options) : PostgresEngine(lazily: url, options: options)
+        return PostgresEngine(lazily: url, options: options)
     }
 }

@@ -42,7 +42,7 @@ extension Node {
             throw error
         }
         let further = opened.databases.dropFirst().map { database in
-            EngineThread(makeEngine: { try database.engine() }, onFatal: onFatal, onResolved: onResolved)
+            EngineThread(makeEngine: { database.engine() }, onFatal: onFatal, onResolved: onResolved)
         }
         let engines = Engines([home] + further)
         engines.use(opened.session)

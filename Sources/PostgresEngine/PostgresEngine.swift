@@ -139,10 +139,12 @@ public final class PostgresEngine: ClusterEngine {
 
     static let unreachable = "cannot reach the database"
     private static let lost = "the connection to the database was lost"
+    private static let unconfirmed = "the commit is not confirmed"
 
-    /// Whether the reason is only that the database cannot be reached, which may change a moment later.
+    /// Whether the reason is only that the database cannot be reached, or was not to the end. That may change
+    /// a moment later.
     public static func isOfConnection(_ reason: String) -> Bool {
-        reason.contains(unreachable) || reason.contains(lost)
+        [unreachable, lost, unconfirmed].contains { reason.contains($0) }
     }
 
     /// The error that a fault means for the caller of anything but an append.
@@ -151,7 +153,7 @@ public final class PostgresEngine: ClusterEngine {
         case .engine(let error): error
         case .unsent(let reason): .refused(reason)
         case .lost(let reason): .refused("\(PostgresEngine.lost): \(reason); ask again")
-        case .unconfirmed(let reason): .refused("the commit is not confirmed: \(reason); ask again")
+        case .unconfirmed(let reason): .refused("\(PostgresEngine.unconfirmed): \(reason); ask again")
         case .rejected(let state, let message) where State.isDamage(state):
             .corrupt("the database is damaged: \(message)")
         case .rejected(let state, let message): .refused(State.sentence(state, message))
