@@ -141,7 +141,14 @@ final class PushChecks {
             knownGone.insert(told)
             // What waits for the device is pushed from the beginning where it tells another address.
             if job.transport.keepsMessages { known = known.filter { $0.device != address.device } }
-        case .later, .closed, .doubted: break
+        case .doubted:
+            // Apple's other environment does not know the token either, and that is not confirmed: the told
+            // environment, whose word was believed, is asked again.
+            knownGone = knownGone.filter {
+                $0.machine != told.machine || $0.address != address || $0.generation != job.generation
+                    || $0.origin == job.origin
+            }
+        case .later, .closed: break
         }
         if case .overQuota = report.outcome, job.number <= former[told.machine]?[job.project] ?? 0 { return }
         if let asked = report.outcome?.asksFor(atMost: world.options.pushes.askedMax) {
