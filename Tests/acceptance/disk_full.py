@@ -85,14 +85,16 @@ def test(nodes):
     wait(lambda: any(503 in sender.outcomes().values() for sender in senders), "a send that is refused", 30)
     full = time.monotonic()
     words = set()
-    refused = 0
+    refused, looks = 0, []
     while time.monotonic() < full + SECONDS:
         status, word = node.call("GET", "/readyz")
         # A database whose disk is slow as well may not answer in time for a while.
         assert status == 200 or b"does not answer" in word, (status, word)
+        looks.append(status)
         words.add(word.decode().split(" ")[0] if word == b"ready\n" else word.decode().strip())
         refused = max(refused, *(other.metrics()["tidecast_partitions_refused"] for other in nodes))
         time.sleep(0.2)
+    assert looks.count(200) * 2 > len(looks), f"a full disk keeps the node from being ready: {looks}"
     assert refused > 0, "the metric says nothing"
     if SECONDS > 7:
         told = [word for other in nodes
