@@ -103,6 +103,45 @@ struct UnreachableTests {
         #expect(harness.partitions[1].deviceCount == 2)
     }
 
+    @Test(
+        "stays where it makes a request with its own credential in time, and not by a backend's",
+        arguments: [true, false])
+    func asks(itself: Bool) throws {
+        let harness = harness()
+        let (device, credential) = try goneDevice(harness)
+        let caller = itself ? Authority.device(credential) : .backend
+        pass(23, harness)
+        _ = harness.request(.subscriptions(of: device, by: caller), of: device.partition)
+        pass(72, harness)
+        #expect(harness.partitions[1].deviceCount == (itself ? 1 : 0))
+        #expect(members(harness) == (itself ? 1 : 0))
+    }
+
+    @Test("is seen on the day of each request with its own credential, with one record a day")
+    func asksDaily() throws {
+        let harness = harness()
+        let (device, credential) = try PushTests.device(harness)
+        let name = TopicName(checked: Array("news".utf8))
+        func seen() -> UInt16? {
+            harness.partitions[1].state.devices.find(device.index.rawValue).map { $0.page.seen[$0.slot] }
+        }
+        let first = try #require(seen())
+        pass(48, harness)
+        #expect(seen() == first)
+        for _ in 0..<2 {
+            _ = harness.request(
+                .change(
+                    .subscribe, project: PartitionHarness.project, topic: name, devices: [device],
+                    by: .device(credential)), of: device.partition)
+            harness.settle()
+            #expect(seen() == first + 2)
+        }
+        let wrong = DeviceMAC(high: credential.high ^ 1, low: credential.low)
+        pass(24, harness)
+        _ = harness.request(.subscriptions(of: device, by: .device(wrong)), of: device.partition)
+        #expect(seen() == first + 2)
+    }
+
     @Test("stays where only one of its addresses is gone, and where it ends the other one itself")
     func severalAddresses() throws {
         let harness = harness()

@@ -9,6 +9,21 @@ extension Partition {
         state.transports.unreachable.since[index] != nil && !mayBeListening(index, now)
     }
 
+    /// A device that shows its credential with a request is there. The first such request of a day, and one
+    /// of a device whose addresses are gone, makes a record.
+    func noteCaller(of request: Request, _ now: Instant) {
+        guard case (let registration, .device(let shown))? = request.caller, !isOverloaded,
+            let (page, slot) = state.devices.find(registration.index.rawValue)
+        else { return }
+        let index = registration.index.rawValue
+        let isGone = state.transports.unreachable.since[index] != nil
+        guard isGone || page.seen[slot] < today(now).rawValue,
+            examine(registration, .device(shown)).refusal == nil
+        else { return }
+        see(index, now)
+        if isGone { forgetGoneAddresses(of: index) }
+    }
+
     /// The device is there: the addresses that are gone say nothing about the device any more. They stay
     /// unused, because the word that they are gone may have been wrong.
     func forgetGoneAddresses(of index: UInt32) {
@@ -59,5 +74,24 @@ extension Partition {
         let wait = first.milliseconds + Int64(most.milliseconds) - now.wall.milliseconds
         let next = now.monotonic.advanced(by: .milliseconds(UInt64(max(wait, 1000))))
         return max(next, begunAt.advanced(by: options.listenersReturn))
+    }
+}
+
+extension Request {
+    /// The device that the request is about, and by which authority. `nil` for requests about other things,
+    /// and for those that end the device.
+    fileprivate var caller: (Registration, Authority)? {
+        switch self {
+        case .change(_, _, _, let devices, let authority):
+            devices.count == 1 ? (devices[0], authority) : nil
+        case .subscriptions(let device, let authority), .subscription(let device, _, let authority),
+            .acknowledge(let device, let authority, _), .check(let device, let authority),
+            .setTransport(let device, let authority, _), .endTransport(let device, let authority, _),
+            .device(let device, let authority):
+            (device, authority)
+        case .register, .unregister, .sendToTopic, .sendToCondition, .sendToDevice, .members, .topics,
+            .devices, .pushes:
+            nil
+        }
     }
 }

@@ -57,6 +57,7 @@ extension Partition {
         case .pushes(let project, let message):
             reply(id, .pushes(pushes.tallies[project, message]))
         }
+        noteCaller(of: request, turn.now)
     }
 
     func reply(_ id: RequestID, _ reply: Reply, behind marks: [OutboxMark] = []) {
