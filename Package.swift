@@ -103,8 +103,8 @@ let catalog: [Target] = [
     .floor(
         "Catalog",
         on: [
-            "Model", "Bytes", "RegistrationIDs", "Journal", "Credentials", "Quotas", "NodeCore", "FCMAPI",
-            "COpenSSL",
+            "Model", "Bytes", "RegistrationIDs", "Journal", "Credentials", "Ownership", "Quotas", "NodeCore",
+            "FCMAPI", "COpenSSL",
         ])
 ]
 

@@ -7,9 +7,9 @@ import NodeCore
 /// number. So a device that says that it has read up to a lost event does not acknowledge an event that came
 /// in its place (rule: lost-ends-raise-the-generation).
 package enum Generation {
-    fileprivate static let key = "generation"
+    static let key = "generation"
     private static let version: UInt8 = 2
-    private static let lifeBytes = 16
+    static let lifeBytes = 16
 
     private struct Known {
         var number: UInt64
@@ -27,6 +27,15 @@ package enum Generation {
             out.u64(past.lossSeen)
             out.string(life)
             return out.bytes
+        }
+
+        /// False where another node has changed the record since it was read. Each record differs from all
+        /// former ones.
+        func replace(
+            _ stored: [UInt8]?, in engine: any ClusterEngine, with writes: CatalogWrites = CatalogWrites()
+        ) throws -> Bool {
+            let next = encoded + (try Catalog.random(8))
+            return try engine.change(CatalogStep(key: Generation.key, from: stored, to: next), writes)
         }
 
         init(number: UInt64, past: EnginePast) {
@@ -49,10 +58,13 @@ package enum Generation {
     /// The generation and the pasts with which a node begins.
     package struct Standing {
         package var number: UInt64
-        /// Drawn at random with each generation: a cluster on a restored or cloned database has another life
-        /// than the cluster on the original, also where both have the same number. Nodes of different lives
-        /// believe nothing of each other. Empty for an engine of one past.
+        /// Drawn at random with each generation, and when a node begins while no other node lives
+        /// (`settled`): a cluster on a copy of the database has another life than the cluster on the
+        /// original, also where both have the same number. Nodes of different lives believe nothing of each
+        /// other. Empty for an engine of one past.
         package var life: [UInt8] = []
+        /// This look has drawn the life.
+        package var isNew = false
         /// The past of each database but the home at that generation, as far as the cluster knows. A node
         /// must not go on in a past that may lack something of this one.
         package var pasts: [Int: EnginePast] = [:]
@@ -131,11 +143,23 @@ package enum Generation {
             guard var changed else { return try engine.get(.setting, key: Generation.key) == stored }
             if standing.life.isEmpty || !standing.losses.isEmpty {
                 standing.life = try Catalog.random(Generation.lifeBytes)
+                standing.isNew = true
             }
             changed.life = standing.life
-            let next = changed.encoded + (try Catalog.random(8))
-            return try engine.change(CatalogStep(key: Generation.key, from: stored, to: next), writes)
+            return try changed.replace(stored, in: engine, with: writes)
         }
+    }
+
+    static func holds(_ standing: Standing, in stored: [UInt8]) throws -> Bool {
+        let known = try Known(decoding: stored)
+        return known.number == standing.number && known.life == standing.life
+    }
+
+    /// Writes the record again with this life. False where it is another one by now.
+    static func replace(_ stored: [UInt8], life: [UInt8], _ home: any ClusterEngine) throws -> Bool {
+        var known = try Known(decoding: stored)
+        known.life = life
+        return try known.replace(stored, in: home)
     }
 
     fileprivate static func key(of database: Int) -> String { "past:\(database)" }

@@ -145,12 +145,16 @@ extension Node {
                 databases.append(database)
             }
         }
-        let generation = try Generation.current(engine, databases: databases.count) {
-            var pasts: [Int: EnginePast] = [:]
-            for (index, engine) in further.enumerated() {
-                if let past = try engine?.past() { pasts[index + 1] = past }
+        let generation = try Generation.settled(
+            engine, name: configuration.name, now: { Clock.monotonic() }
+        ) {
+            try Generation.current(engine, databases: databases.count) {
+                var pasts: [Int: EnginePast] = [:]
+                for (index, engine) in further.enumerated() {
+                    if let past = try engine?.past() { pasts[index + 1] = past }
+                }
+                return pasts
             }
-            return pasts
         }
         for loss in generation.losses {
             log.error(
@@ -177,6 +181,9 @@ extension Node {
             if let last = try other?.lastSession() { try engine.skipSessions(through: last) }
         }
         let session = try engine.beginSession(node: configuration.name)
+        guard try Generation.confirms(generation, engine) else {
+            throw EngineError.refused("another node has begun the cluster anew meanwhile")
+        }
         return Opened(
             session: session,
             partitions: histories.enumerated().map { index, history in

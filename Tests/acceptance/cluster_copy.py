@@ -1,10 +1,12 @@
 """Copies of a cluster's database meet the original: see cluster_copy.sh."""
+import os
 import subprocess
 import time
 
 from system.checks import check, wait
 from system.device import Device, register, subscribe
 from system.node import Node, making, start
+from system.postgres import Database
 from system.process import BACKEND
 
 TOPICS = 24
@@ -20,6 +22,19 @@ class Clone:
         original.run("createdb", *address, name)
         self.url = original.url.rsplit("/", 1)[0] + "/" + name
         restore(original, [f"{original.programs}/psql", *address, "-Xqd", name])
+
+
+class Files(Database):
+    """A copy of the files of the server of `original`, on the same timeline."""
+
+    def __init__(self, original, folder):
+        self.original = original
+        super().__init__(folder)
+
+    def fill(self):
+        self.run("pg_basebackup", "-h", "127.0.0.1", "-p", str(self.original.port), "-U", "tidecast", "-D",
+                 f"{self.folder}/data", "-c", "fast")
+        self.start()
 
 
 def restore(original, client):
@@ -101,6 +116,9 @@ def main():
         other = made.database(f"{made.folder}/certificates")
         restore(database, other.client("psql", "-Xq"))
         beside(made, original, traffic, other, "dump")
+        os.mkdir(f"{made.folder}/files")
+        made.databases.append(Files(database, f"{made.folder}/files"))
+        beside(made, original, traffic, made.databases[-1], "files")
         made.nodes[1].kill()
         made.nodes[1].start()
         made.nodes[1].wait_ready()

@@ -36,14 +36,18 @@ class Database:
 
     def __init__(self, folder):
         self.programs, self.folder, self.port = programs(), os.path.join(folder, "pg"), free_port()
+        self.url = f"postgres://{STORE}@127.0.0.1:{self.port}/{STORE}"
         os.mkdir(self.folder)
         if os.getuid() == 0:
             shutil.chown(self.folder, "postgres")
             os.chmod(folder, 0o755)
+        self.fill()
+
+    def fill(self):
+        """Makes the folder's contents, and starts the server."""
         self.run("initdb", "-D", f"{self.folder}/data", "-A", "trust", "-E", "UTF8", "-N", "-U", STORE)
         self.start()
         self.run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", STORE, STORE)
-        self.url = f"postgres://{STORE}@127.0.0.1:{self.port}/{STORE}"
 
     def run(self, program, *arguments):
         """Runs a server program as the server's user. Raises CalledProcessError."""
