@@ -47,6 +47,8 @@ package enum Catalog {
         package var audit: [UInt64] = []
         /// Names of nodes that an operator has taken out of the cluster, by `cluster drain`.
         package var cordoned: Set<String> = []
+        /// Certificates of nodes that an operator has refused, by `cluster refuse`.
+        package var refusedCertificates: Set<CertificateFingerprint> = []
     }
 
     package static func load(_ engine: any Engine, _ vault: Vault) throws -> Contents {
@@ -77,6 +79,9 @@ package enum Catalog {
             // The key alone counts, whatever the value is: a cordoned node stays out.
             if entry.key.hasPrefix(cordonPrefix) {
                 contents.cordoned.insert(String(entry.key.dropFirst(cordonPrefix.count)))
+            }
+            if let certificate = try refusedCertificate(entry.key) {
+                contents.refusedCertificates.insert(certificate)
             }
             if entry.key == lastNumberKey { contents.directory.noteNumber(projectNumber(entry.value)) }
             guard entry.key.hasPrefix(birthPrefix) else { continue }

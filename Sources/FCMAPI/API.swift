@@ -93,6 +93,10 @@ public enum AdminRequest: Sendable {
     case drain(String, force: Bool)
     /// The node of this name may come back.
     case uncordon(String)
+    /// All nodes must refuse the certificate; `force`: also where a node shows it now.
+    case refuse(CertificateFingerprint, force: Bool)
+    /// The nodes may take the certificate again.
+    case accept(CertificateFingerprint)
 }
 
 /// The form of the answer to an outcome.

@@ -10,6 +10,7 @@ import Model
 import NIOCore
 import NodeCore
 import Ownership
+import PeerLink
 import Quotas
 import Routing
 import SQLiteEngine
@@ -28,6 +29,7 @@ final class Administrator: Sendable {
     let webPush: WebPushSenders
     let apns: APNsSenders
     let relays: RelaySenders
+    let refusedCertificates: RefusedCertificates
     let pushRevisions = PushRevisions()
     private let mailboxes: Mutex<[Mailbox]> = Mutex([])
     private let certificates: Mutex<CertificateKeeper?> = Mutex(nil)
@@ -40,6 +42,7 @@ final class Administrator: Sendable {
         webPush = WebPushSenders(contents.webPush)
         apns = APNsSenders(contents.apns)
         relays = RelaySenders(contents.relays)
+        refusedCertificates = RefusedCertificates(contents.refusedCertificates)
         self.contents = Mutex(contents)
         self.engine = engine
         self.defaultTokenURI = defaultTokenURI
@@ -148,6 +151,7 @@ final class Administrator: Sendable {
                 if !services.isEmpty { box.post(.pushesChanged(services)) }
             }
             certificates.withLock { $0?.change(secret: next.signingKeys.newest) }
+            refusedCertificates.update(next.refusedCertificates)
         }
     }
 
@@ -218,6 +222,9 @@ final class Administrator: Sendable {
                     draft.contents.cordoned.remove(node)
                     return APIAnswer.object([("node", .text(node))])
                 }, finish)
+        case .refuse(let certificate, let force):
+            refuse(certificate, force: force, on: loop, for: work, finish)
+        case .accept(let certificate): accept(certificate, on: loop, for: work, finish)
         case .createProject(let id, let tokenURI):
             let uri = tokenURI ?? defaultTokenURI
             create(id, uri, on: loop, for: work, finish: finish)

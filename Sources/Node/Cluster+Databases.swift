@@ -61,6 +61,8 @@ extension Cluster {
         let asked = Clock.monotonic()
         var told = info
         told.stalled = Ownership.NodeInfo.Stalled(shared.stalledOutboxes.all)
+        told.certificate = ownCertificate
+        compareCertificate()
         let described = told
         let (known, vault) = (catalogVersion, shared.administrator.vault)
         databaseConnections[0].lease.perform({ engine in

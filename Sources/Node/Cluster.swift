@@ -14,6 +14,7 @@ import PeerLink
 import Routing
 import SQLiteEngine
 import Synchronization
+import TLS
 
 /// The settings with which a node gossips.
 struct GossipSettings {
@@ -43,6 +44,9 @@ final class Cluster: @unchecked Sendable {
     private let core: ControlCore
     let socket: GossipSocket
     private let seeds: [String]
+    private let tls: PeerTLS?
+    /// Whether the other nodes refuse this node's certificate, as far as the core knows.
+    private var isRefused = false
     var catalogVersion: [UInt8]
     /// Limits the lines that say why gossip was refused.
     var refusalsTold = LogLimit<String>()
@@ -57,13 +61,15 @@ final class Cluster: @unchecked Sendable {
     /// Opens the gossip port.
     init(
         name: String, info: Ownership.NodeInfo, shared: NodeShared, boxes: [Mailbox],
-        databases: [DatabaseSettings], catalogVersion: [UInt8], gossip: GossipSettings, log: Logger
+        databases: [DatabaseSettings], catalogVersion: [UInt8], gossip: GossipSettings, tls: PeerTLS?,
+        log: Logger
     ) throws {
         self.name = name
         self.shared = shared
         self.boxes = boxes
         self.log = log
         self.catalogVersion = catalogVersion
+        self.tls = tls
         eventLoop = group.next()
         let onFatal: @Sendable (String) -> Void = { shared.stop($0) }
         databaseConnections = databases.map { DatabaseConnections($0, onFatal: onFatal) }
@@ -112,6 +118,18 @@ final class Cluster: @unchecked Sendable {
     private func heard(_ packet: [UInt8], _ from: String) {
         shared.counters.gossipReceived.add(1, ordering: .relaxed)
         handle(.datagram(packet, from: from))
+    }
+
+    /// The certificate that this node shows to new connections; `nil` without TLS.
+    var ownCertificate: CertificateFingerprint? { tls.flatMap { CertificateFingerprint($0.fingerprint) } }
+
+    /// Tells the core when the catalog begins or ceases to refuse this node's certificate. On the event loop.
+    func compareCertificate() {
+        let refused = shared.administrator.current.refusedCertificates
+        let isNow = ownCertificate.map(refused.contains) ?? false
+        guard isNow != isRefused else { return }
+        isRefused = isNow
+        tellOwnership(.certificateRefused(isNow))
     }
 
     var current: ClusterView { view.withLock { $0 } }

@@ -188,6 +188,7 @@ extension Node {
         let isSharingAllowed = settings.allowsSharedPeerCert
         let trust = PeerTrust(
             key: key, wantsNames: { !isSharingAllowed && tls?.isNamed == true },
+            refused: shared.administrator.refusedCertificates,
             mayOmitProof: { processID in shared.formerBuilds.withLock { $0.contains(processID) } })
         let server = try PeerServer(
             group: loops[0].eventLoop, host: settings.peer.host, port: settings.peer.port, identity: identity,
@@ -211,7 +212,7 @@ extension Node {
             seed: try Catalog.random(8).reduce(0) { $0 << 8 | UInt64($1) })
         let cluster = try Cluster(
             name: configuration.name, info: info, shared: shared, boxes: boxes, databases: databases,
-            catalogVersion: catalogVersion, gossip: gossip, log: log)
+            catalogVersion: catalogVersion, gossip: gossip, tls: tls, log: log)
         shared.join(cluster)
         return (cluster, server)
     }

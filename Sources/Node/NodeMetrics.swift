@@ -181,8 +181,12 @@ final class NodeMetrics: Sendable {
             "tidecast_peer_refused_total", "Connections refused and frames that could not be read.",
             read: { Double(counters.peerMessagesBad.load(ordering: .relaxed)) })
         registry.counter(
+            "tidecast_peer_certificates_refused_total",
+            "Connections between nodes that were refused or cut for a certificate that an operator refused.",
+            read: { Double(shared.administrator.refusedCertificates.refusedCount) })
+        registry.counter(
             "tidecast_peer_answers_refused_total",
-            "Acknowledgements and answers in the name of a partition that did not come from its owner.",
+            "Entries, acknowledgements, answers and grants in the name of a partition, not from its owner.",
             read: { Double(counters.answersRefused.load(ordering: .relaxed)) })
         registry.counter(
             "tidecast_peer_requests_late_total", "Requests that were dropped unread, past their deadline.",

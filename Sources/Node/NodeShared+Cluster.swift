@@ -33,6 +33,7 @@ extension NodeShared {
                 ("weight", .number(UInt64(member.info.weight))),
                 ("zone", .text(member.info.zone)), ("peer", .text(member.info.peer)),
                 ("version", .text(member.info.build)),
+                ("certificate", .text(member.info.certificate?.text ?? "")),
                 ("partitions", .number(owned[member.session] ?? 0)),
             ])
         }
@@ -48,6 +49,10 @@ extension NodeShared {
             ("members", .list(members)), ("gone", .list(NodeShared.gone(from: view))),
             ("unowned", .number(UInt64(view.routes.count { $0 == nil }))), ("partitions", .list(partitions)),
             ("cordoned", .list(administrator.current.cordoned.sorted().map { .text($0) })),
+            (
+                "refusedCertificates",
+                .list(administrator.current.refusedCertificates.sorted().map { .text($0.text) })
+            ),
             ("databasesAway", .list(view.awaySince.keys.sorted().map { .number(UInt64($0 + 1)) })),
             (
                 "quarantined",

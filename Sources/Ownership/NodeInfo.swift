@@ -33,7 +33,7 @@ extension Ownership.NodeInfo {
                 | (provesKey ? 16 : 0))
         out.u8(weight)
         for text in [peer, gossip, zone, build] { out.string(Array(text.utf8.prefix(Self.textBytesMax))) }
-        if stalled.count > 0 {
+        if stalled.count > 0 || certificate != nil {
             out.varint(UInt64(stalled.count))
             out.varint(UInt64(stalled.first.count))
             for outbox in stalled.first {
@@ -41,6 +41,7 @@ extension Ownership.NodeInfo {
                 out.u16(outbox.to.rawValue)
             }
         }
+        if let certificate { out.string(certificate.bytes) }
         return out.bytes
     }
 
@@ -88,7 +89,10 @@ extension Ownership.NodeInfo {
                 gossip: texts[1], zone: texts[2], build: texts[3], provesKey: flags & 16 != 0)
             isLeaving = flags & 4 != 0
             isCutOff = flags & 8 != 0
-            if let stalled = try? Self.readStalled(&reader) { self.stalled = stalled }
+            guard let stalled = try? Self.readStalled(&reader) else { return }
+            self.stalled = stalled
+            let certificate = try? reader.string(max: CertificateFingerprint.byteCount)
+            self.certificate = certificate.flatMap { CertificateFingerprint($0) }
         } catch {
             return nil
         }

@@ -51,7 +51,8 @@ extension Ownership {
         public var isShard: Bool
         public var isGateway: Bool
         public var isLeaving: Bool
-        /// The node sees less than half of the others: it gives its partitions up and gets none.
+        /// The node sees less than half of the others, or its certificate is refused: it gives its partitions
+        /// up and gets none.
         public var isCutOff: Bool
         /// The node proves in its greetings that it has the cluster's key; a former build does not.
         public var provesKey: Bool
@@ -64,6 +65,8 @@ extension Ownership {
         public var build: String
         /// Outboxes of the node's partitions that stand still.
         public var stalled = Stalled()
+        /// The certificate that the node shows to other nodes; `nil` without TLS, and of a former build.
+        public var certificate: CertificateFingerprint?
 
         public struct Stalled: Hashable, Sendable {
             /// How many there are, and the first `listedMax` of them, by sender and then by receiver.
@@ -164,6 +167,8 @@ extension Ownership {
         case suspected(SessionID, Bool)
         /// Gossip hears no other node (true), or hears one again (false).
         case isolated(Bool)
+        /// The other nodes refuse this node's certificate (true), or no longer (false).
+        case certificateRefused(Bool)
         /// Gossip names the partition's owner and epoch, maybe sooner than the table did.
         case heard(PartitionID, Route)
         /// Another node, or this process, says that the tables have changed.
@@ -219,6 +224,8 @@ extension Ownership {
         case leaving
         /// Less than half of the nodes are in reach.
         case cutOff
+        /// The other nodes refuse this node's certificate.
+        case refused
 
         /// For operators.
         public var sentence: String {
@@ -228,6 +235,9 @@ extension Ownership {
             case .unreachable(let reason): reason
             case .leaving: "leaving the cluster"
             case .cutOff: "cut off: less than half of the other nodes are heard"
+            case .refused:
+                "cut off: the cluster refuses this node's certificate; give the node another one, or"
+                    + " `tidecast cluster accept` it"
             }
         }
     }

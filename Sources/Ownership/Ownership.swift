@@ -53,6 +53,7 @@ public struct Ownership {
     /// Sessions that gossip holds dead, and since when.
     private(set) var suspects: [SessionID: MonotonicTime] = [:]
     private(set) var isolatedSince: MonotonicTime?
+    private var isRefused = false
     /// Routes that gossip has told and the table has not shown yet.
     var heard: [PartitionID: Route] = [:]
     var fencing: Set<SessionID> = []
@@ -130,6 +131,9 @@ public struct Ownership {
             suspects[session] = isGone ? suspects[session] ?? turn.now : nil
             if isGone { poll(&turn) }
         case .isolated(let isAlone): isolatedSince = isAlone ? turn.now : nil
+        case .certificateRefused(let isRefused):
+            self.isRefused = isRefused
+            poll(&turn)
         case .heard(let id, let route): hear(id, at: route, &turn)
         case .leave:
             guard !info.isLeaving else { return }
@@ -188,7 +192,7 @@ public struct Ownership {
         fencing.formIntersection(living)
         last = poll
         for id in poll.old { following.settle(id) }
-        info.isCutOff = isMinority(asked)
+        info.isCutOff = isRefused || isMinority(asked)
         adoptMembers(asked, &turn)
         reconcile(asked, &turn)
         publishRoutes(&turn)
@@ -360,12 +364,13 @@ public struct Ownership {
 
     private mutating func updateStatus(_ turn: inout Turn) {
         if info.isLeaving { return set(.leaving, &turn) }
-        if info.isCutOff { return set(.cutOff, &turn) }
+        if info.isCutOff { return set(isRefused ? .refused : .cutOff, &turn) }
         guard looks.isCurrent else { return }
         let known = zip(routes, last.partitions).filter { !last.away.contains($1.id) }
         let isWhole = !routes.isEmpty && known.allSatisfy { $0.0 != nil }
         let isLoading = inReach.values.contains { if case .serving = $0 { false } else { true } }
-        if status == .serving || status == .cutOff || (isWhole && !isLoading) { set(.serving, &turn) }
+        let wasThere = [.serving, .cutOff, .refused].contains(status)
+        if wasThere || (isWhole && !isLoading) { set(.serving, &turn) }
     }
 
     private mutating func set(_ next: Status, _ turn: inout Turn) {

@@ -10,13 +10,16 @@ public struct PeerTrust: Sendable {
     let mayOmitProof: @Sendable (_ processID: ProcessID) -> Bool
     /// Whether the node refuses a certificate that names no node.
     let wantsNames: @Sendable () -> Bool
+    let refused: RefusedCertificates
 
     public init(
         key: GreetingKey, wantsNames: @escaping @Sendable () -> Bool = { false },
+        refused: RefusedCertificates = RefusedCertificates([]),
         mayOmitProof: @escaping @Sendable (_ processID: ProcessID) -> Bool
     ) {
         self.key = key
         self.wantsNames = wantsNames
+        self.refused = refused
         self.mayOmitProof = mayOmitProof
     }
 }
@@ -79,6 +82,8 @@ struct Greeting {
         var binding: [UInt8] = []
         /// The nodes that the other side's certificate names; `nil` without TLS.
         var nodes: [String]?
+        /// The certificate of the other side in each form that would be taken; empty without TLS.
+        var certificates: [CertificateFingerprint] = []
     }
 
     enum Step {
@@ -91,7 +96,13 @@ struct Greeting {
     /// Why this side ends the connection, as a sentence.
     struct Refusal: Error, Hashable {
         var reason: String
+        /// Whether an operator has refused the other side's certificate.
+        var isOfCertificate = false
         init(_ reason: String) { self.reason = reason }
+        init(_ certificate: CertificateFingerprint, of node: String) {
+            reason = RefusedCertificates.sentence(node, certificate)
+            isOfCertificate = true
+        }
     }
 
     static let nonceBytes = 32
@@ -162,6 +173,9 @@ struct Greeting {
                     + " version to the next in steps")
         }
         dialect = common
+        if let certificate = trust.refused.find(channel.certificates) {
+            throw Refusal(certificate, of: hello.name)
+        }
         if let nodes = channel.nodes { try check(nodes, of: hello.name) }
         guard common.hasProofs else {
             guard trust.mayOmitProof(hello.processID) else {

@@ -11,6 +11,7 @@ final class PeerHandler: ChannelInboundHandler {
 
     private var greeting: Greeting
     private let tls: TLSHandler?
+    private let refused: RefusedCertificates
     /// Set on the listening side only.
     private let newest: NewestConnections?
     private let events: PeerEvents
@@ -38,6 +39,7 @@ final class PeerHandler: ChannelInboundHandler {
     ) {
         self.failed = failed
         self.tls = tls
+        refused = trust.refused
         greeting = Greeting(
             identity.withNonce(PeerHandler.makeNonce()), newest == nil ? .connecting : .listening,
             expected: expected, trust: trust)
@@ -149,14 +151,37 @@ final class PeerHandler: ChannelInboundHandler {
             let step = try greeting.hear(
                 frame.kind, frame.payload,
                 channel: Greeting.Channel(
-                    binding: tls?.channelBinding ?? [], nodes: tls.map { $0.peerNodes ?? [] }))
+                    binding: tls?.channelBinding ?? [], nodes: tls.map { $0.peerNodes ?? [] },
+                    certificates: certificates))
             switch step {
             case .prove(let proof): write(.proof, proof, context: context)
-            case .done(let peer): greeted(peer, context)
+            case .done(let peer):
+                // The list may have changed since the greeting.
+                if let certificate = refused.stand(context.channel, certificates) {
+                    throw Greeting.Refusal(certificate, of: peer.name)
+                }
+                greeted(peer, context)
             }
         } catch {
-            refuse(error.reason, context)
+            refuse(error, context)
         }
+    }
+
+    private var certificates: [CertificateFingerprint] {
+        tls?.peerFingerprints.compactMap { CertificateFingerprint($0) } ?? []
+    }
+
+    private func refuse(_ refusal: Greeting.Refusal, _ context: ChannelHandlerContext) {
+        if refusal.isOfCertificate { refused.noteRefused() }
+        refuse(refusal.reason, context)
+    }
+
+    /// The other side's certificate has become refused.
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard let cut = event as? RefusedCertificates.Cut, let peer, !isOver else {
+            return context.fireUserInboundEventTriggered(event)
+        }
+        refuse(Greeting.Refusal(cut.certificate, of: peer.name), context)
     }
 
     private func write(_ kind: Frame.Kind, _ payload: [UInt8], context: ChannelHandlerContext) {
@@ -197,6 +222,7 @@ final class PeerHandler: ChannelInboundHandler {
         isOver = true
         watch?.cancel()
         watch = nil
+        refused.end(context.channel)
         if let peer { events.reset(peer.processID) }
         context.fireChannelInactive()
     }

@@ -53,6 +53,7 @@ public final class PeerTLS: Sendable {
         var context: TLSContext
         var nodes: [String]
         var notAfter: Int64
+        var fingerprint: [UInt8]
         var digest: [UInt8]
         var watch: CertificateWatch
     }
@@ -76,6 +77,9 @@ public final class PeerTLS: Sendable {
     /// When the certificate ends, in seconds since 1970.
     public var notAfter: Int64 { state.withLock { $0.notAfter } }
 
+    /// The SHA-256 of the certificate's DER form.
+    public var fingerprint: [UInt8] { state.withLock { $0.fingerprint } }
+
     private static func read(
         _ files: PeerFiles, _ node: String, watch: CertificateWatch
     ) throws(TLSError) -> State {
@@ -91,6 +95,7 @@ public final class PeerTLS: Sendable {
         let context = try TLSContext(pair, authorityFile: files.authority)
         return State(
             context: context, nodes: nodes, notAfter: pair.notAfter,
+            fingerprint: X509Fingerprint.of(pair.certificates[0]),
             digest: pair.digest + CertificatePair.digest(authority), watch: watch)
     }
 

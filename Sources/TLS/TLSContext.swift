@@ -42,6 +42,8 @@ public final class TLSContext: @unchecked Sendable {
         try show(pair)
         try trust(authorityFile)
         SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+        // Nodes do not resume sessions: each handshake shows a certificate, which may be refused by then.
+        SSL_CTX_set_num_tickets(raw, 0)
         let name = Array("tidecast-peer".utf8)
         SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
     }

@@ -172,6 +172,16 @@ public final class TLSHandler: ChannelDuplexHandler {
         return SSL_get0_peer_certificate(ssl).map(NodeCertificate.nodes) ?? []
     }
 
+    /// The SHA-256 of each form of the other side's certificate that would be taken
+    /// (`X509Fingerprint.forms`), the shown form first; empty without a certificate, and before the handshake
+    /// is complete.
+    public var peerFingerprints: [[UInt8]] {
+        guard isEstablished, let shown = SSL_get0_peer_certificate(ssl) else { return [] }
+        let chain = SSL_get0_verified_chain(ssl)
+        let issuer = chain.flatMap { OPENSSL_sk_value($0, min(1, OPENSSL_sk_num($0) - 1)) }
+        return X509Fingerprint.forms(of: shown, issuer: issuer.map { OpaquePointer($0) })
+    }
+
     private func read(_ context: ChannelHandlerContext) {
         // Where nothing waits, libssl would only ask for more. A ciphertext is longer than its plaintext, so
         // `waiting` bytes are room enough.

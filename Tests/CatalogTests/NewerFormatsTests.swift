@@ -17,6 +17,10 @@ import Testing
         return ""
     }
 
+    private func certificate(_ byte: UInt8) throws -> CertificateFingerprint {
+        try #require(CertificateFingerprint([UInt8](repeating: byte, count: 32)))
+    }
+
     /// A catalog with one entry of each kind.
     private func catalog() throws -> MemoryEngine {
         let engine = MemoryEngine()
@@ -32,6 +36,7 @@ import Testing
         Catalog.put(keyHash: "b", .bearer, project.number, to: &writes)
         Catalog.putBirth(project.number, Epoch(3), to: &writes)
         Catalog.cordon("away", to: &writes)
+        Catalog.refuse(try certificate(7), to: &writes)
         let step = CatalogStep(key: Catalog.versionKey, from: nil, to: try Catalog.version(after: nil))
         #expect(try engine.change(step, writes))
         return engine
@@ -98,6 +103,26 @@ import Testing
             #expect(
                 try Catalog.load(engine, .plain).cordoned == ["away"] && Catalog.isCordoned("away", engine))
         }
+    }
+
+    @Test("accept no refused certificate: one of any version holds, and one that cannot be read is an error")
+    func refusedCertificates() throws {
+        let engine = try catalog()
+        let key = "refused-certificate:" + (try certificate(7)).digits
+        for value in [[1], [2, 3, 4], []] as [[UInt8]] {
+            try engine.put(.setting, key: key, value: value)
+            #expect(try Catalog.load(engine, .plain).refusedCertificates == [certificate(7)])
+        }
+        var writes = CatalogWrites()
+        Catalog.accept(try certificate(7), from: &writes)
+        let draft = try CatalogDraft(engine, .plain)
+        let version = try Catalog.version(after: draft.contents.version)
+        #expect(
+            try engine.change(
+                CatalogStep(key: Catalog.versionKey, from: draft.contents.version, to: version), writes))
+        #expect(try Catalog.load(engine, .plain).refusedCertificates.isEmpty)
+        try engine.put(.setting, key: "refused-certificate:serial-7", value: [1])
+        #expect(sentence { _ = try Catalog.load(engine, .plain) }.contains(newer))
     }
 
     @Test("are refused where they hold a generation or the past of a database")

@@ -208,6 +208,17 @@ private let body = #"{"message":{"topic":"a"}}"#
         #expect(ask(.post, target, body).response?.status == status, "\(target) \(body)")
     }
 
+    @Test(
+        "is refused where a certificate's fingerprint is malformed",
+        arguments: ["", "00", "x", String(repeating: "0", count: 40), String(repeating: "0", count: 65)])
+    func fingerprints(text: String) {
+        for path in ["refuse", "accept"] {
+            let answer = ask(.post, "/cluster/\(path)", #"{"certificate":"\#(text)"}"#).response
+            let said = String(decoding: answer?.body ?? [], as: UTF8.self)
+            #expect(answer?.status == 400 && said.contains("64 hexadecimal digits"), "\(text): \(said)")
+        }
+    }
+
     /// The audit log gets each change that an operator makes, and no secret.
     @Test(
         "is told to the audit log where it is a change, without a secret",
@@ -232,6 +243,16 @@ private let body = #"{"message":{"topic":"a"}}"#
             return
         }
         #expect(request.change.map { "\($0.action): \($0.subject)" } == told)
+    }
+
+    @Test("is told to the audit log with the certificate that it refuses or accepts")
+    func certificates() {
+        let printed = "00" + String(repeating: ":00", count: 31)
+        let body = #"{"certificate":"\#(String(repeating: "0", count: 64))"}"#
+        isToldOf(target: "/cluster/accept", body: body, told: "cluster.accept: \(printed)")
+        isToldOf(target: "/cluster/refuse", body: body, told: "cluster.refuse: \(printed)")
+        let forced = String(body.dropLast()) + #","force":"true"}"#
+        isToldOf(target: "/cluster/refuse", body: forced, told: "cluster.refuse: \(printed), forced")
     }
 
     @Test(
@@ -280,6 +301,7 @@ private let body = #"{"message":{"topic":"a"}}"#
 
     private static let send = "/v1/projects/shop/messages:send"
     private static let message = #"{"message":{"topic":"a"}}"#
+    private static let certificate = #"{"certificate":"\#(String(repeating: "0", count: 64))"}"#
     private static let rows: [(HTTPMethod, String, String, OperatorRole)] = [
         (.get, "/admin/projects", "", .read), (.get, "/admin/keys", "", .read),
         (.get, "/admin/audit", "", .read), (.get, "/admin/cluster", "", .read),
@@ -290,6 +312,8 @@ private let body = #"{"message":{"topic":"a"}}"#
         (.patch, "/admin/projects/shop/quotas", #"{"fanouts":1}"#, .operate),
         (.post, "/admin/cluster/drain", #"{"node":"n"}"#, .operate),
         (.post, "/admin/cluster/uncordon", #"{"node":"n"}"#, .operate),
+        (.post, "/admin/cluster/refuse", certificate, .operate),
+        (.post, "/admin/cluster/accept", certificate, .operate),
         (.post, "/admin/projects", #"{"id":"new"}"#, .admin), (.delete, "/admin/projects/shop", "", .admin),
         (.post, "/admin/projects/shop/keys", #"{"kind":"bearer"}"#, .admin),
         (.get, "/admin/projects/shop/push", "", .read), (.delete, "/admin/projects/shop/push", "", .admin),

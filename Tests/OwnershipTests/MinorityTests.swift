@@ -67,6 +67,21 @@ import Testing
         #expect(serving(world) == [true, true, true], "seed \(seed)")
     }
 
+    /// The other nodes cut its links, and neither its gossip nor its lease.
+    @Test("may be one node whose certificate is refused, until it has another", arguments: UInt64(0)..<8)
+    func whoIsRefusedHandsOver(seed: UInt64) throws {
+        let world = try world(seed, nodes: 3)
+        let sessions = world.nodes.map(\.machine.session)
+        world.tell(0, world.runs[0], .certificateRefused(true))
+        world.run(for: 5 * second)
+        #expect(serving(world) == [false, true, true], "seed \(seed)")
+        #expect(world.nodes[0].status == .refused && world.unserved.isEmpty, "seed \(seed)")
+        world.tell(0, world.runs[0], .certificateRefused(false))
+        world.run(for: 10 * second)
+        #expect(serving(world) == [true, true, true] && world.nodes[0].status == .serving, "seed \(seed)")
+        #expect(world.nodes.map(\.machine.session) == sessions && world.violations.isEmpty, "seed \(seed)")
+    }
+
     /// The dead are no majority: a node that survives two of three goes on.
     @Test("is not a node whose peers are dead: it goes on", arguments: UInt64(0)..<8)
     func theDeadAreNoMajority(seed: UInt64) throws {

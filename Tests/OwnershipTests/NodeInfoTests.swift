@@ -36,6 +36,21 @@ import Testing
         }
     }
 
+    @Test("say which certificate the node shows, with and without outboxes; a former build reads the rest")
+    func certificate() {
+        var info = NodeInfoTests.info
+        info.certificate = CertificateFingerprint([UInt8](repeating: 7, count: 32))
+        let plain = NodeInfoTests.info.encoded
+        #expect(Ownership.NodeInfo(decoding: info.encoded) == info)
+        #expect(Array(info.encoded.prefix(plain.count)) == plain)
+        #expect(Ownership.NodeInfo(decoding: info.encoded + [1])?.certificate == info.certificate)
+        for count in plain.count..<info.encoded.count {
+            #expect(Ownership.NodeInfo(decoding: Array(info.encoded[..<count])) == NodeInfoTests.info)
+        }
+        info.stalled = Ownership.NodeInfo.Stalled([.init(from: PartitionID(1), to: PartitionID(2))])
+        #expect(Ownership.NodeInfo(decoding: info.encoded) == info)
+    }
+
     @Test("are not read where they are cut")
     func whatIsCutIsNotRead() {
         let bytes = NodeInfoTests.info.encoded

@@ -7,12 +7,14 @@ import TLS
 extension PeerTrust {
     /// The trust of the cluster with this key. Former builds need no proof, unless a test demands it.
     static func test(
-        _ key: [UInt8] = [1, 2, 3], mayOmitProof: Bool = true, wantsNames: Bool = false
+        _ key: [UInt8] = [1, 2, 3], mayOmitProof: Bool = true, wantsNames: Bool = false,
+        refused: RefusedCertificates = RefusedCertificates([])
     ) -> PeerTrust {
         guard let key = GreetingKey(gossipKey: key, cluster: Array(repeating: 1, count: 16)) else {
             preconditionFailure("libcrypto has no HKDF")
         }
-        return PeerTrust(key: key, wantsNames: { wantsNames }, mayOmitProof: { _ in mayOmitProof })
+        return PeerTrust(
+            key: key, wantsNames: { wantsNames }, refused: refused, mayOmitProof: { _ in mayOmitProof })
     }
 }
 

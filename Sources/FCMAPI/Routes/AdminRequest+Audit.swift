@@ -18,6 +18,9 @@ extension AdminRequest {
         case .push(let wanted): wanted.change
         case .drain(let node, let force): ("cluster.drain", force ? "\(node), forced" : node)
         case .uncordon(let node): ("cluster.uncordon", node)
+        case .refuse(let certificate, let force):
+            ("cluster.refuse", force ? "\(certificate.text), forced" : certificate.text)
+        case .accept(let certificate): ("cluster.accept", certificate.text)
         case .credentials(let wanted): wanted.change
         case .serverKeys(let wanted): wanted.change
         }

@@ -27,16 +27,7 @@ extension RequestRouter {
         let count = target.count
         if target.matches(1, "cluster") {
             if count == 2, request.method == .get { return .admin(.cluster) }
-            if count == 3, request.method == .post {
-                let fields = try texts()
-                guard let node = fields["node"], (1...200).contains(node.utf8.count) else {
-                    throw .invalid("node", "The name of the node is missing.")
-                }
-                if target.matches(2, "drain") {
-                    return .admin(.drain(node, force: fields["force"] == "true"))
-                }
-                if target.matches(2, "uncordon") { return .admin(.uncordon(node)) }
-            }
+            if count == 3, request.method == .post, let change = try clusterChange() { return .admin(change) }
         }
         if count == 2, target.matches(1, "audit"), request.method == .get {
             guard let limit = Int(target.parameter("limit") ?? "100"),
@@ -84,6 +75,31 @@ extension RequestRouter {
             return try batch(.unsubscribe, in: project)
         }
         throw .notFoundHere
+    }
+
+    private func clusterChange() throws(APIError) -> AdminRequest? {
+        let fields = try texts()
+        let force = fields["force"] == "true"
+        if target.matches(2, "refuse") { return .refuse(try certificate(fields), force: force) }
+        if target.matches(2, "accept") { return .accept(try certificate(fields)) }
+        guard let node = fields["node"], (1...200).contains(node.utf8.count) else {
+            throw .invalid("node", "The name of the node is missing.")
+        }
+        if target.matches(2, "drain") { return .drain(node, force: force) }
+        return target.matches(2, "uncordon") ? .uncordon(node) : nil
+    }
+
+    private func certificate(_ fields: [String: String]) throws(APIError) -> CertificateFingerprint {
+        let text = fields["certificate"] ?? ""
+        guard let certificate = CertificateFingerprint(text) else {
+            throw .invalid(
+                "certificate",
+                "A certificate's fingerprint is the SHA-256 of its DER form: 64 hexadecimal digits, with a"
+                    + " colon between all bytes or without colons, as `openssl x509 -noout -fingerprint"
+                    + " -sha256 -in FILE` prints them. This text has"
+                    + " \(text.filter { $0 != ":" }.count) characters without its colons.")
+        }
+        return certificate
     }
 
     func texts() throws(APIError) -> [String: String] {

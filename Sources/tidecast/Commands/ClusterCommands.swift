@@ -4,8 +4,10 @@ import Foundation
 
 struct Cluster: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look at a cluster, and take nodes out of it.",
-        subcommands: [Status.self, Watch.self, Check.self, Drain.self, Uncordon.self])
+        abstract: "Look at a cluster, and take nodes and certificates out of it.",
+        subcommands: [
+            Status.self, Watch.self, Check.self, Drain.self, Uncordon.self, Refuse.self, Accept.self,
+        ])
 
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -175,6 +177,9 @@ struct Cluster: ParsableCommand {
         let cordoned = answer["cordoned"] as? [String] ?? []
         if !cordoned.isEmpty {
             try Output.line("kept out until `cluster uncordon`: \(cordoned.joined(separator: ", "))")
+        }
+        for certificate in answer["refusedCertificates"] as? [String] ?? [] {
+            try Output.line("certificate refused until `cluster accept`: \(certificate)")
         }
         let away = answer["databasesAway"] as? [Int] ?? []
         if !away.isEmpty { try Output.line("away: \(away.map { "database \($0)" }.joined(separator: ", "))") }
