@@ -207,7 +207,7 @@ final class NodeLoop: @unchecked Sendable {
         case .requestLate: counters.requestsLate.add(1, ordering: .relaxed)
         case .refusedBehind: counters.refusedBehind.add(1, ordering: .relaxed)
         case .leftOut: counters.leftOut.add(1, ordering: .relaxed)
-        case .answerRefused: counters.answersRefused.add(1, ordering: .relaxed)
+        case .wordRefused: counters.answersRefused.add(1, ordering: .relaxed)
         case .frameLost: counters.peerMessagesLost.add(1, ordering: .relaxed)
         case .partitionLost(let id, let reason):
             counters.partitionsLost.add(1, ordering: .relaxed)

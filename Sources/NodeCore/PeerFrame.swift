@@ -46,10 +46,11 @@ public struct PeerFrame: Sendable {
         switch message {
         case .partition(let id, let event):
             guard map.contains(id) else { return }
-            if let answerer = event.answerer {
-                put(.peerAnswer(processID: processID, of: answerer, to: id, event), map.loop(of: id))
+            if let speaker = event.speaker {
+                let word = event.sent(after: after)
+                put(.peerEvent(processID: processID, of: speaker, to: id, word), map.loop(of: id))
             } else {
-                put(.partition(id, event.sent(after: after)), map.loop(of: id))
+                put(.partition(id, event), map.loop(of: id))
             }
         case .request(let id, let epoch, let asked, let request, let left):
             let requestGuard = RequestGuard(epoch: epoch, deadline: Deadline(left: left, after: after))
@@ -58,7 +59,8 @@ public struct PeerFrame: Sendable {
         case .stream(let from, let to, let frame):
             if map.contains(from) { put(.peerStream(processID: processID, from: from, frame), to.loop) }
         case .quotaRequest(let request): put(.quotaRequest(request), map.loop(ofBuckets: request.project))
-        case .quotaGrant(let grant): put(.quotaGrant(grant), grant.spender.gateway.loop)
+        case .quotaGrant(let grant):
+            put(.peerGrant(processID: processID, grant), grant.spender.gateway.loop)
         case .quotaRefusal(let id, let refusal): put(.quotaRefusal(id, refusal), id.gateway.loop)
         case .gap: for loop in batches.indices { put(.gap(from: processID), loop) }
         case .nudge: words.append(.nudge)

@@ -7,6 +7,7 @@ import Testing
 
 @testable import NodeCore
 @testable import Partitions
+@testable import Quotas
 
 /// What a partition believes of other processes (rule: owners-acknowledge).
 @Suite("A partition believes an acknowledgement") struct ForeignAnswerTests {
@@ -77,8 +78,12 @@ import Testing
 
         /// A frame with the event comes from the process.
         func hear(_ event: PartitionEvent, from processID: ProcessID) -> [LoopEffect] {
+            hear(.partition(LoopHarness.partition, event), from: processID)
+        }
+
+        func hear(_ message: PeerMessage, from processID: ProcessID) -> [LoopEffect] {
             var writer = ByteWriter()
-            PeerMessage.partition(LoopHarness.partition, event).encode(into: &writer)
+            message.encode(into: &writer)
             let map = NodeMap(partitionCount: 4)
             let read = PeerFrame(writer.bytes, from: processID, after: harness.host.monotonic, map)
             harness.core.turn(read.batches[0], now: harness.now)
@@ -99,7 +104,7 @@ import Testing
         effects.replies.contains { if case .changes = $0 { true } else { false } }
     }
     private func refusals(_ effects: [LoopEffect]) -> Int {
-        effects.count { if case .noted(.answerRefused) = $0 { true } else { false } }
+        effects.count { if case .noted(.wordRefused) = $0 { true } else { false } }
     }
 
     @Test("of the process that owns the acknowledging partition")
@@ -162,6 +167,57 @@ import Testing
                 devices: DeviceSet()))
         #expect(refusals(waiting.hear(told, from: ForeignAnswerTests.stranger)) == 1)
         #expect(refusals(waiting.hear(told, from: LoopHarness.otherProcess)) == 0)
+    }
+
+    /// An entry of the topic's partition for the harness's partition.
+    private func offer(_ waiting: Waiting) -> PartitionEvent {
+        var frame = waiting.frame
+        frame.from = waiting.receiver
+        frame.entries = [OutboxEntry(number: Sequence(1), predecessor: .zero, items: [], fingerprint: 0)]
+        return .offered(frame)
+    }
+
+    @Test("and likewise entries of an outbox: of the sender's owner alone")
+    func offers() throws {
+        let waiting = try Waiting()
+        let foreign = waiting.hear(offer(waiting), from: ForeignAnswerTests.stranger)
+        #expect(foreign.rows.isEmpty && refusals(foreign) == 1)
+        waiting.loseRoute()
+        let early = waiting.hear(offer(waiting), from: LoopHarness.otherProcess)
+        #expect(early.rows.isEmpty && refusals(early) == 1)
+        // The sender offers again each second, and by then the routes name its owner.
+        waiting.harness.turn(
+            .order(.places(LoopHarness.places(own: [LoopHarness.partition]), away: [])))
+        let taken = waiting.hear(offer(waiting), from: LoopHarness.otherProcess)
+        #expect(!taken.rows.isEmpty && refusals(taken) == 0)
+    }
+
+    @Test("and likewise a question about a condition")
+    func questions() throws {
+        let waiting = try Waiting()
+        let asked = PartitionEvent.asked(
+            ConditionQuestion(
+                asker: waiting.receiver, ticket: ConditionTicket(record: Sequence(9), ordinal: 0),
+                project: LoopHarness.project, condition: try Condition.parse(Array("'a' in topics".utf8))))
+        #expect(refusals(waiting.hear(asked, from: ForeignAnswerTests.stranger)) == 1)
+        #expect(refusals(waiting.hear(asked, from: LoopHarness.otherProcess)) == 0)
+    }
+
+    @Test("and likewise a grant of quota: of the owner of the project's buckets alone")
+    func grants() throws {
+        let waiting = try Waiting()
+        let project = try #require(
+            (1..<100).lazy.map { ProjectNumber($0) }.first {
+                waiting.harness.core.home(of: $0) != LoopHarness.partition
+            })
+        let grant = QuotaGrant(
+            spender: SpenderID(GatewayID(processID: LoopHarness.ownProcess, loop: 0), incarnation: 1),
+            project: project,
+            kind: .sends, number: 1, grantorEpoch: Epoch(1), tokens: 9,
+            leaseLength: .seconds(1), shareRate: 1, shareLength: .seconds(1), retryAfter: .zero,
+            rate: QuotaRate(count: 1, burst: 1))
+        #expect(refusals(waiting.hear(.quotaGrant(grant), from: ForeignAnswerTests.stranger)) == 1)
+        #expect(refusals(waiting.hear(.quotaGrant(grant), from: LoopHarness.otherProcess)) == 0)
     }
 
     @Test("of a stranger where the planted bug says so")

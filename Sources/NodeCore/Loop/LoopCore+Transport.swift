@@ -39,13 +39,15 @@ extension LoopCore {
 
     static var behind: PartitionRefusal { .unavailable("too much waits for the partition's owner") }
 
-    /// Whether the process may answer for the partition: the routes name it as the owner. A former owner's
-    /// late acknowledgement is refused as well, which costs a repeat (rule: owners-acknowledge).
-    func believes(_ processID: ProcessID, in answerer: PartitionID) -> Bool {
+    /// Whether the process may speak for the partition: the routes name it as the owner. A former owner's
+    /// late word is refused as well, which costs a repeat (rule: owners-acknowledge).
+    func believes(_ processID: ProcessID, in speaker: PartitionID) -> Bool {
         #if DEBUG
             if options.planted.contains(.believeStrangers) { return true }
         #endif
-        return places[answerer] == .peer(processID)
+        if places[speaker] == .peer(processID) { return true }
+        effects.append(.noted(.wordRefused(of: speaker, by: processID)))
+        return false
     }
 
     func ask(

@@ -218,15 +218,12 @@ public final class LoopCore<Host: LoopHost> {
         case .stream(let partition, let frame): receive(frame, from: partition)
         case .peerStream(let processID, let partition, let frame):
             if places[partition] == .peer(processID) { receive(frame, from: partition) }
-        case .peerAnswer(let processID, let answerer, let id, let event):
-            guard believes(processID, in: answerer) else {
-                return effects.append(.noted(.answerRefused(of: answerer, to: id, by: processID)))
-            }
-            handle(event, of: id)
+        case .peerEvent(let processID, let speaker, let id, let event):
+            if believes(processID, in: speaker) { handle(event, of: id) }
         case .quotaRequest(let request): grant(request)
-        case .quotaGrant(let grant):
-            router.granted(grant, now: now, into: &routerEffects)
-            carryOutRouting()
+        case .quotaGrant(let grant): granted(grant)
+        case .peerGrant(let processID, let grant):
+            if believes(processID, in: home(of: grant.project)) { granted(grant) }
         case .quotaRefusal(let request, let refusal):
             router.refused(request.number, refusal, into: &routerEffects)
             carryOutRouting()
@@ -247,6 +244,11 @@ public final class LoopCore<Host: LoopHost> {
         case .gap(let processID): askAgain(of: processID)
         case .timer(let timer): handle(timer)
         }
+    }
+
+    private func granted(_ grant: QuotaGrant) {
+        router.granted(grant, now: now, into: &routerEffects)
+        carryOutRouting()
     }
 
     private func handle(_ timer: LoopTimer) {

@@ -66,9 +66,9 @@ public enum LoopNote: Sendable {
     case refusedBehind
     /// The loop did not send a message that its protocol repeats anyway: the receiving loop is full.
     case leftOut
-    /// The loop did not believe a process that acknowledged or answered in the name of a partition which it
-    /// does not own. The partition that waits asks again.
-    case answerRefused(of: PartitionID, to: PartitionID, by: ProcessID)
+    /// The loop did not believe a process that spoke in the name of a partition which it does not own. Who
+    /// waits for the partition's word asks again, and an outbox is offered again.
+    case wordRefused(of: PartitionID, by: ProcessID)
     /// A frame could not be handed to a connection.
     case frameLost(to: ProcessID)
     case partitionLost(PartitionID, reason: String)

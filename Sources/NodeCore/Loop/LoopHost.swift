@@ -89,7 +89,7 @@ open class LoopObserver {
         /// The sender believes each word of a push service that a device is gone
         /// (rule: one-word-ends-nothing).
         public static let believeWords = PlantedInNode(rawValue: 65536)
-        /// A partition believes acknowledgements of processes that do not own their partitions
+        /// A loop believes processes that speak for partitions which they do not own
         /// (rule: owners-acknowledge).
         public static let believeStrangers = PlantedInNode(rawValue: 131_072)
         /// Origins that have taken nothing yet hold as many places as there are

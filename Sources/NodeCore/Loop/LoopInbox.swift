@@ -62,7 +62,7 @@ extension LoopMessage {
     var weight: Int {
         switch self {
         case .request(_, _, let request, _): 128 + request.weight
-        case .partition(_, .offered(let frame)): 128 + frame.weight
+        case .partition(_, .offered(let frame)), .peerEvent(_, _, _, .offered(let frame)): 128 + frame.weight
         case .partition(_, .records(let bodies, _)): bodies.records.reduce(128) { $0 + $1.body.count }
         case .stream(_, let frame), .peerStream(_, _, let frame): 128 + frame.weight
         default: 128

@@ -15,12 +15,14 @@ public enum LoopMessage: Sendable {
     case stream(from: PartitionID, StreamFrame)
     /// The same from another process; the loop believes it only while that process owns the partition.
     case peerStream(processID: ProcessID, from: PartitionID, StreamFrame)
-    /// An acknowledgement or an answer for a partition, in the name of partition `of`, from another process.
-    /// The loop believes it only while that process owns `of`.
-    case peerAnswer(processID: ProcessID, of: PartitionID, to: PartitionID, PartitionEvent)
+    /// An event for a partition, in the name of partition `of`, from another process. The loop believes it
+    /// only while that process owns `of`.
+    case peerEvent(processID: ProcessID, of: PartitionID, to: PartitionID, PartitionEvent)
     /// From a spender to the owner of its project's buckets, and back.
     case quotaRequest(QuotaRequest)
     case quotaGrant(QuotaGrant)
+    /// The same from another process; the loop believes it only while that process owns the buckets.
+    case peerGrant(processID: ProcessID, QuotaGrant)
     /// A send to one device passed the device's own limit.
     case quotaRefusal(RequestID, QuotaRefusal)
     /// The outcome of a record.

@@ -15,11 +15,13 @@ extension PartitionEvent {
         }
     }
 
-    /// The partition in whose owner's name the event answers: an acknowledgement, or an answer about a
-    /// condition. `nil` for other events.
-    public var answerer: PartitionID? {
+    /// The partition in whose owner's name the event speaks: entries of an outbox or their acknowledgement, a
+    /// question about a condition or its answer. `nil` for other events.
+    public var speaker: PartitionID? {
         switch self {
+        case .offered(let frame): frame.from
         case .acknowledged(let said): said.from
+        case .asked(let question): question.asker
         case .told(let answer): answer.partition
         default: nil
         }

@@ -119,7 +119,7 @@ final class SimulatedLoop {
         guard !messages.isEmpty else { return }
         if inbox.post(messages, from: processID) {
             measure(messages, from: .frame)
-            for case .quotaGrant(let grant) in messages { world.forgive(grant, to: self) }
+            for case .peerGrant(_, let grant) in messages { world.forgive(grant, to: self) }
         } else {
             world.count("frames left out")
         }
@@ -196,7 +196,7 @@ final class SimulatedLoop {
         case .requestLate: world.count("late requests")
         case .refusedBehind: world.count("requests refused behind")
         case .leftOut: world.count("messages left out")
-        case .answerRefused: world.count("answers refused")
+        case .wordRefused: world.count("words refused")
         case .frameLost: world.count("frames lost")
         case .partitionLost: world.count("partitions lost")
         case .dropped: break

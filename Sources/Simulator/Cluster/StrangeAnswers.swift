@@ -4,7 +4,8 @@ import Partitions
 import Routing
 
 /// Acknowledgements of outboxes and answers about conditions that come late, twice, or from a process that
-/// does not own the partition in whose name it speaks (rule: owners-acknowledge).
+/// does not own the partition in whose name it speaks. Such a process also invents entries of outboxes
+/// (rule: owners-acknowledge).
 struct StrangeAnswers {
     private struct Heard {
         var event: PartitionEvent
@@ -22,22 +23,37 @@ struct StrangeAnswers {
     mutating func follow(_ bytes: [UInt8], from process: SimulatedProcess, _ world: ClusterSimulation) {
         guard world.options.strangeAnswersPerMille > 0 else { return }
         var reader = ByteReader(bytes)
-        var offers: [Heard] = []
+        var (offers, invented): ([Heard], Heard?) = ([], nil)
         while !reader.isAtEnd, let message = try? PeerMessage.decode(from: &reader) {
             guard case .partition(let id, let event) = message else { continue }
-            if event.answerer != nil {
-                remember(Heard(event: event, to: id, by: process.processID))
-            } else if case .offered(let frame) = event, let all = frame.acknowledgement(by: id) {
+            switch event {
+            case .acknowledged, .told: remember(Heard(event: event, to: id, by: process.processID))
+            case .offered(let frame):
+                guard let all = frame.acknowledgement(by: id) else { continue }
                 offers.append(Heard(event: .acknowledged(all), to: frame.from, by: process.processID))
+                invented = Heard(event: .offered(invent(after: frame)), to: id, by: process.processID)
+            default: continue
             }
         }
         guard world.chance(world.options.strangeAnswersPerMille) else { return }
-        if let offer = offers.last, world.roll(2) == 0 {
+        let draw = world.roll(4)
+        if let offer = offers.last, draw < 2 {
             send(offer, by: stranger(world), world)
+        } else if let invented, draw == 2 {
+            send(invented, by: stranger(world), world)
         } else if !heard.isEmpty {
             let old = heard[Int(world.roll(UInt64(heard.count)))]
             send(old, by: world.roll(2) == 0 ? old.by : stranger(world), world)
         }
+    }
+
+    /// An entry that the sender never made, in the place of those that it offers.
+    private func invent(after frame: OutboxFrame) -> OutboxFrame {
+        var (invented, entry) = (frame, frame.entries[frame.entries.count - 1])
+        entry.predecessor = frame.entries[0].predecessor
+        entry.number = Sequence(entry.number.rawValue + 1000)
+        invented.entries = [entry]
+        return invented
     }
 
     private mutating func remember(_ answer: Heard) {
