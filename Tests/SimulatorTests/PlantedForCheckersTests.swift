@@ -96,4 +96,25 @@ struct PlantedForCheckersTests {
             ($0.burstPerMille, $0.burstMax, $0.pauseMax) = (40, 100, .milliseconds(50))
         }
     }
+
+    /// Nothing fails, so each message waits where it came first, and no clock but that owner's counts. The
+    /// wall clocks of nodes differ by longer than a day, which is how long the messages live.
+    private func setClocksApart(_ options: inout ClusterSimulation.Options) {
+        options.hasFaults = false
+        (options.seconds, options.clocksApart) = (10, .seconds(4 * 86_400))
+    }
+
+    @Test("times of one clock that another clock counts")
+    func believedTimes() {
+        expect(.believeTimes, "G2", "never reached", seeds: 1...10, setClocksApart)
+    }
+
+    @Test("nothing where each clock counts its own times", arguments: UInt64(1)...10)
+    func ownTimes(seed: UInt64) {
+        var options = ClusterSimulation.Options(seed: seed)
+        setClocksApart(&options)
+        let (history, violations) = ClusterSimulation(options).run()
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(!history.deliveries.isEmpty)
+    }
 }

@@ -112,6 +112,8 @@ import Model
         /// A read of a device's topics does not wait for the topics' partitions
         /// (rule: reads-rest-on-both-ends).
         public static let readAhead = PlantedBug(rawValue: 1 << 51)
+        /// A receiver takes the times of a frame for times of its own clock (rule: ages-travel).
+        public static let believeTimes = PlantedBug(rawValue: 1 << 52)
     }
 
     extension Partition {
