@@ -5,6 +5,7 @@ Each checker takes plain data and returns pairs of the broken invariant and a se
 `selftest.py` shows each checker failing on a doctored history.
 """
 import collections
+import itertools
 
 from history import LATEST_EFFECT, operations
 
@@ -113,23 +114,43 @@ def possibly(changes, began, ended):
     return True
 
 
+# What a send asks of its topics, by its operator.
+HOLDS = {
+    None: lambda one: one,
+    "&&": lambda one, other: one and other,
+    "||": lambda one, other: one or other,
+    "&& !": lambda one, other: one and not other,
+}
+
+
+def moments(changes, began, ended):
+    """Times of [began, ended], such that each state that the changes allow in that span is there at one of
+    them."""
+    times = {op["began"] for op in changes} | {op["ended"] for op in changes if op["ended"]}
+    points = [began, *sorted(time for time in times if began < time < ended), ended]
+    return points + [(one + other) / 2 for one, other in itertools.pairwise(points)]
+
+
+def verdicts(op, changes, ended):
+    """What a send demands of a device with these changes, a list for each of the send's topics: whether the
+    device must get it, and whether it may. A condition is decided at one moment for all its topics."""
+    outcomes = set()
+    for moment in moments([one for some in changes for one in some], op["began"], ended):
+        values = [{True} if certainly(one, moment, moment) else
+                  {True, False} if possibly(one, moment, moment) else {False} for one in changes]
+        outcomes |= {HOLDS[op.get("operator")](*one) for one in itertools.product(*values)}
+    return outcomes == {True}, True in outcomes
+
+
 def targets(op, devices, changes):
     """(devices that must get the send `op`, devices that may get it)."""
     if "device" in op:
         return {op["device"]}, {op["device"]}
     ended = op["ended"] if op["outcome"] == "ok" else latest(op)
-    mine = devices[op["project"]]
-    if "topic" in op:
-        sets = [{one for one in mine if test(changes.get((one, op["topic"]), []), op["began"], ended)}
-                for test in (certainly, possibly)]
-        return sets[0], sets[1]
-    result = []
-    for test in (certainly, possibly):
-        one, other = ({device
-                       for device in mine if test(changes.get((device, topic), []), op["began"], ended)}
-                      for topic in op["topics"])
-        result.append(one & other if op["operator"] == "&&" else one | other)
-    return result[0], result[1]
+    topics = [op["topic"]] if "topic" in op else op["topics"]
+    found = {device: verdicts(op, [changes.get((device, topic), []) for topic in topics], ended)
+             for device in devices[op["project"]]}
+    return {one for one, (must, _) in found.items() if must}, {one for one, (_, may) in found.items() if may}
 
 
 def devices_of(ops):

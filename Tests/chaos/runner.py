@@ -4,6 +4,7 @@ import os
 import time
 
 import checkers
+import registers
 from database import Database, Monitor
 from history import operations
 from setup import Project
@@ -131,11 +132,15 @@ class Bench:
             workload.close()
             monitor.stop()
         entries = workload.history.so_far()
+        undecided = registers.undecided(entries)
+        if undecided:
+            run.note(registers_not_decided=undecided)
         ends = [(node.name, code, ours, "stopping" in node.log_since(places[node.name]))
                 for node in self.cluster.nodes.values()
                 for _, code, ours in node.exits[exits_before[node.name]:]]
         problems = run.problems + checkers.subscriptions(entries, final) + checkers.members(final, entries) \
             + checkers.deliveries(entries) + checkers.repeats(entries) + checkers.order(entries) \
+            + registers.problems(entries) \
             + checkers.statuses(entries, fault.broken, fault.extra) + checkers.journal(journal) \
             + checkers.epochs(monitor.samples) + checkers.exits(ends, fault.may_stop) \
             + checkers.usage(before, after) + checkers.progress(entries, healed, converged, fault.limit,
@@ -157,7 +162,12 @@ class Bench:
         """Waits until every message that must arrive has arrived. Returns the seconds, or `None` after 30
         s."""
         began = time.monotonic()
-        while checkers.missing(workload.history.so_far()):
+
+        def is_whole():
+            entries = workload.history.so_far()
+            return not checkers.missing(entries) and not registers.problems(entries)
+
+        while not is_whole():
             if time.monotonic() > began + 30:
                 return None
             time.sleep(0.5)

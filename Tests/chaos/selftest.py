@@ -4,6 +4,7 @@ import copy
 
 import checkers
 import quota_window
+import registers
 from history import operations
 
 from system import placement
@@ -57,6 +58,43 @@ EXITS = [("shard-1", -9, True, False), ("shard-2", 70, False, True)]
 USAGE = ({"shard-1": (7, 50, 90_000)}, {"shard-1": (7, 55, 95_000)})
 
 
+# Two devices swap topics while sends to conditions wait for their answer. The device d is in x or in y at
+# each moment, and s is at no moment in x without y.
+SWAPS = [
+    invoke(0.0, 1, "register", project="p"), answer(0.1, 1, device="d"),
+    invoke(0.0, 2, "register", project="p"), answer(0.1, 2, device="s"),
+    {"t": 0.2, "kind": "stream", "device": "d", "stream": "d/1", "gateway": "gateway-1", "resumed": False},
+    {"t": 0.2, "kind": "stream", "device": "s", "stream": "s/1", "gateway": "gateway-1", "resumed": False},
+    invoke(0.3, 3, "subscribe", project="p", device="d", topic="y"), answer(0.4, 3),
+    invoke(0.3, 4, "subscribe", project="p", device="s", topic="y"), answer(0.4, 4),
+    invoke(0.5, 5, "subscribe", project="p", device="s", topic="x"), answer(0.6, 5),
+    invoke(1.0, 6, "send", project="p", topics=["x", "y"], operator="||", n=1),
+    invoke(1.0, 7, "send", project="p", topics=["x", "y"], operator="&& !", n=2),
+    invoke(2.0, 8, "subscribe", project="p", device="d", topic="x"), answer(2.1, 8),
+    invoke(2.0, 9, "unsubscribe", project="p", device="s", topic="x"), answer(2.1, 9),
+    invoke(3.0, 10, "unsubscribe", project="p", device="d", topic="y"), answer(3.1, 10),
+    invoke(3.0, 11, "unsubscribe", project="p", device="s", topic="y"), answer(3.1, 11),
+    deliver(4.9, "d", "d/1", 1), answer(5.0, 6), answer(5.0, 7),
+]
+
+
+def read(t, number, *topics, device="d", seconds=0.1):
+    return [invoke(t, number, "read", project="p", device=device),
+            answer(t + seconds, number, topics=list(topics))]
+
+
+# A change takes as long as its topic's owner is being replaced. Reads and sends beside the change agree on
+# when it took effect.
+BESIDE = [
+    invoke(0.0, 1, "register", project="p"), answer(0.1, 1, device="d"),
+    {"t": 0.2, "kind": "stream", "device": "d", "stream": "d/1", "gateway": "gateway-1", "resumed": False},
+    invoke(1.0, 2, "subscribe", project="p", device="d", topic="t"),
+    *read(1.2, 3), invoke(1.4, 4, "send", project="p", topic="t", n=1), answer(1.5, 4),
+    *read(1.6, 5, "t"), invoke(1.8, 6, "send", project="p", topic="t", n=2), answer(1.9, 6),
+    deliver(1.9, "d", "d/1", 2), *read(2.0, 7, "t"), answer(3.0, 2),
+]
+
+
 def without(entries, **fields):
     return [one for one in entries if any(one.get(key) != value for key, value in fields.items())]
 
@@ -71,6 +109,13 @@ def with_final(device, topics):
     final = copy.deepcopy(FINAL)
     final["lists"][device] = topics
     return final
+
+
+def swapped(number, began, ended):
+    """The swaps with another time of one change."""
+    times = {"invoke": began, "ok": ended}
+    return sorted([{**one, "t": times[one["kind"]]} if one.get("number") == number else one
+                   for one in SWAPS], key=at)
 
 
 # A name, the checker on a doctored history, and a part of the sentence that the checker must return.
@@ -120,6 +165,21 @@ DOCTORED = [
     ("failures long after", lambda: checkers.progress(changed(GOOD, 12, kind="unknown", status=504), 5, 2.0,
                                                       10),
      "long after"),
+    ("a swap is lost", lambda: checkers.deliveries(without(SWAPS, kind="deliver", n=1)), "did not reach d"),
+    ("a swap is taken for what it never was",
+     lambda: checkers.deliveries(SWAPS + [deliver(6, "s", "s/1", 2)]),
+     "s got 2, which was not for it"),
+    ("a send is behind a read", lambda: registers.problems(without(BESIDE, kind="deliver")),
+     "explains send 2, which did not come"),
+    ("a read is behind a send", lambda: registers.problems(
+        sorted(BESIDE + read(1.51, 8, seconds=0.05) + [deliver(3, "d", "d/1", 1)], key=at)),
+     "explains a read of []"),
+    ("a read goes back", lambda: registers.problems(BESIDE[:-1] + read(2.2, 8) + BESIDE[-1:]),
+     "explains a read of []"),
+    ("a condition is behind a read", lambda: registers.problems(
+        sorted(without(SWAPS, n=1, kind="deliver") + read(2.2, 12, "x", "y"), key=at)), "explains send 1"),
+    ("a read shows a swap in no order", lambda: registers.problems(
+        sorted(SWAPS + read(2.2, 12), key=at)), "explains a read of []"),
 ]
 
 
@@ -154,6 +214,29 @@ def what_a_database_lost_is_left_open():
     assert not checkers.epochs([SAMPLES[1], None, SAMPLES[0]])
 
 
+def an_open_order_is_left_open():
+    """Changes that overlap leave the order open, and so do a removal beside a send and a change without an
+    answer."""
+    for entries in (swapped(8, 2.0, 3.05), swapped(10, 2.05, 3.1)):
+        assert not checkers.deliveries(without(entries, kind="deliver", n=1))
+        assert not registers.problems(without(entries, kind="deliver", n=1))
+    assert not checkers.deliveries(swapped(9, 2.0, 3.05) + [deliver(6, "s", "s/1", 2)])
+    lost = without(without(BESIDE, kind="deliver"), number=7)
+    off = [invoke(1.75, 9, "unsubscribe", project="p", device="d", topic="t"),
+           answer(1.77, 9, "unknown", 503)]
+    assert registers.problems(lost) and not registers.problems(sorted(lost + off, key=at))
+    never = changed(BESIDE, 2, kind="unknown", status=503)
+    assert not registers.problems(never[:6] + never[-1:] + read(4, 9)) and not registers.problems(never)
+    assert registers.problems(never + read(4, 9))
+
+
+def a_search_has_an_end():
+    """Many changes at once and a read that none of them explains: the search is given up."""
+    steps = [registers.Step(0, 10, "", bit=1 << number, value=True) for number in range(12)]
+    steps.append(registers.Step(11, 12, "", agrees=frozenset([0])))
+    assert registers.is_explained(steps) is False and registers.is_explained(steps, budget=100) is None
+
+
 def quota_windows():
     """A quota of 100 a second and a burst of 50. Requests within it must stay below it; a bucket that is full
     again must not."""
@@ -171,6 +254,8 @@ def run():
         "order": checkers.order(GOOD),
         "statuses": checkers.statuses(GOOD), "journal": checkers.journal(JOURNAL),
         "epochs": checkers.epochs(SAMPLES), "exits": checkers.exits(EXITS, ["shard-2"]),
+        "swaps": checkers.deliveries(SWAPS), "registers": registers.problems(GOOD),
+        "registers of swaps": registers.problems(SWAPS), "registers beside": registers.problems(BESIDE),
         "usage": checkers.usage(*USAGE), "progress": checkers.progress(GOOD, 5, 2.0, 10)}
     failures = [f"{name} speaks on a good history: {said}" for name, said in good.items() if said]
     for name, check, wanted in DOCTORED:
@@ -179,6 +264,8 @@ def run():
             failures.append(f"not seen: {name}: {said}")
     unknown_is_left_open()
     what_a_database_lost_is_left_open()
+    an_open_order_is_left_open()
+    a_search_has_an_end()
     # The vectors of Tests/PlacementTests.
     assert [placement.topic_hash(*one)
             for one in [("", 0), ("news", 2), ("weather", 1), ("12345678", 7)]] == [
@@ -188,6 +275,6 @@ def run():
     assert len(operations(GOOD)) == 12
     for failure in failures:
         print(failure)
-    print(f"selftest: {len(good)} checkers, {len(DOCTORED) - len(failures)} of {len(DOCTORED)} planted faults"
-          " seen")
+    print(f"selftest: {len(good)} good histories, {len(DOCTORED) - len(failures)} of {len(DOCTORED)} planted"
+          " faults seen")
     return 1 if failures else 0

@@ -2,8 +2,8 @@
 
 All operations go through all gateways. One thread changes the subscriptions of all devices of a project, one
 change after the other, so that each device's subscriptions follow from the history. Devices subscribe to the
-topics named `stable-` before the load begins, and these subscriptions never change: conditions use only these
-topics, so their fan-out is exact.
+topics named `stable-` before the load begins, and these subscriptions never change: the fan-out of conditions
+over these topics is exact. Conditions over topics that change are in `swaps.py`.
 """
 import itertools
 import json
@@ -13,6 +13,7 @@ import time
 from client import FAULTS, Client, Pace, open_stream, spawn
 from history import History
 from setup import TOKEN_OF_NOBODY
+from swaps import Swaps
 
 # Each run has topics with a number of its own, so that an earlier run's subscriptions do not count.
 _runs = itertools.count(1)
@@ -34,7 +35,10 @@ class Workload:
         mark = next(_runs)
         self.stable = [f"stable-{number}-{mark}" for number in range(4)]
         self.churn = [f"churn-{number}-{mark}" for number in range(8)]
-        self.rates = {"change": 3.0, "send": 3.0, "bad": 1.0, "register": 0.3, **(rates or {})}
+        self.swaps = Swaps(self, mark)
+        # Operations a second: of a device for `swap`, else of a project.
+        self.rates = {"change": 3.0, "send": 3.0, "bad": 1.0, "register": 0.3, "swap": 0.7, "condition": 0.7,
+                      "read": 1.5, **(rates or {})}
         self.over, self.closing = threading.Event(), threading.Event()
         self.device_count = devices
         self.devices, self.late, self.gone = [], [], []
@@ -89,7 +93,7 @@ class Workload:
 
     def change(self, client, devices, topic, is_on):
         """Changes the subscriptions of some devices to a topic: one operation in the history for each
-        device."""
+        device. Returns whether the first try was answered with success for all."""
         project, op = devices[0].project, "subscribe" if is_on else "unsubscribe"
         pauses, tries, gateway = client.pauses(), 0, client.pick()
         while devices:
@@ -112,8 +116,9 @@ class Workload:
             if devices:
                 pause = next(pauses, None)
                 if pause is None or self.closing.wait(pause):
-                    return
+                    return False
                 gateway = client.pick(gateway)
+        return tries == 1 and not any(results)
 
     @staticmethod
     def ask_change(client, gateway, devices, topic, is_on):
@@ -168,6 +173,7 @@ class Workload:
                 self.change(client, chosen, topic, True)
                 for device in chosen:
                     self.wishes[device.fid, topic] = True
+            self.swaps.prepare(client, mine)
             gone = self.register(client, project)
             client.call(client.pick(), "DELETE", f"/v1/projects/{project.id}/registrations/{gone.fid}", None,
                         {"authorization": f"Bearer {gone.credential}"})
@@ -187,6 +193,7 @@ class Workload:
             for thread in range(2):
                 self.threads.append(spawn(self.run_sends, project, thread))
         self.threads.append(spawn(self.run_bad))
+        self.threads += self.swaps.begin()
 
     def stop(self):
         """Begins no new operations, and waits until the operations under way have ended."""
@@ -347,7 +354,7 @@ class Workload:
             lists[device.fid] = sorted(one["topicName"] for one in answer["topicSubscriptions"]) \
                 if status == 200 else status
         for project in self.projects:
-            for topic in self.stable + self.churn:
+            for topic in self.stable + self.churn + self.swaps.topics:
                 status, answer = self.read(client, f"/v1/projects/{project.id}/topics/{topic}", project)
                 members[f"{project.id}/{topic}"] = int(answer["memberCount"]) if status == 200 else \
                     0 if status == 404 else -status

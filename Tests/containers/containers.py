@@ -18,6 +18,7 @@ from system.process import ROOT
 
 sys.path.insert(0, os.path.join(ROOT, "Tests/chaos"))
 import checkers  # noqa: E402
+import registers  # noqa: E402
 from history import operations  # noqa: E402
 from workload import Workload  # noqa: E402
 
@@ -219,7 +220,7 @@ class MixedLoad:
         entries = list(self.entries)
         return (checkers.subscriptions(entries, final) + checkers.members(final, entries)
                 + checkers.deliveries(entries)
-                + checkers.repeats(entries) + checkers.order(entries))
+                + checkers.repeats(entries) + checkers.order(entries) + registers.problems(entries))
 
     def summary(self):
         ops = [one for one in operations(list(self.entries)) if one["op"] not in ("bad", "acknowledge")]
