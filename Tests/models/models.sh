@@ -23,7 +23,7 @@ run() {
 
 printf '%-10s %-22s %9s  %s\n' MODEL 'RULE TAKEN OUT' STATES RESULT
 status=0
-[ $# -gt 0 ] || set -- takeover outbox parts streams window
+[ $# -gt 0 ] || set -- takeover outbox parts conditions streams window
 for model in "$@"; do
   run "$model"
   if [ "$errors" = 0 ]; then result=holds; else result="FAILS, and must hold"; status=1; fi
