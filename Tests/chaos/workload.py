@@ -37,14 +37,15 @@ class Workload:
         self.churn = [f"churn-{number}-{mark}" for number in range(8)]
         self.swaps = Swaps(self, mark)
         # Operations a second: of a device for `swap`, else of a project.
-        self.rates = {"change": 3.0, "send": 3.0, "bad": 1.0, "register": 0.3, "swap": 0.7, "condition": 0.7,
-                      "read": 1.5, **(rates or {})}
+        self.rates = {"change": 3.0, "send": 3.0, "bad": 1.0, "register": 0.3, "swap": 0.7, "condition": 1.0,
+                      "read": 3.0, **(rates or {})}
         self.over, self.closing = threading.Event(), threading.Event()
         self.device_count = devices
         self.devices, self.late, self.gone = [], [], []
         self.threads, self.listeners = [], []
         self.numbers = iter(range(1, 1 << 60))
         self.lock = threading.Lock()
+        self.changing = set()  # pairs of a device and a topic with a change under way
         self.wishes = {}  # (device, topic) -> the last change that the load asked for
 
     def client(self, name):
@@ -94,6 +95,19 @@ class Workload:
     def change(self, client, devices, topic, is_on):
         """Changes the subscriptions of some devices to a topic: one operation in the history for each
         device. Returns whether the first try was answered with success for all."""
+        pairs = {(device, topic) for device in devices}
+        self.changing |= pairs
+        try:
+            return self.try_changes(client, devices, topic, is_on)
+        finally:
+            self.changing -= pairs
+
+    def changing_in(self, project):
+        """The changes under way of devices that listen."""
+        return [(device, topic) for device, topic in list(self.changing)
+                if device.project is project and device.opened]
+
+    def try_changes(self, client, devices, topic, is_on):
         project, op = devices[0].project, "subscribe" if is_on else "unsubscribe"
         pauses, tries, gateway = client.pauses(), 0, client.pick()
         while devices:
