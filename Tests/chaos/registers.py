@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import math
 
-from checkers import HOLDS, changes_of, devices_of, latest
+from checkers import HOLDS, changes_of, devices_of, latest, missing
 from history import operations
 
 # A search stops at so many configurations, and says nothing then.
@@ -178,3 +178,8 @@ def problems(entries):
         found.append(("I9", f"{device}: no order of the operations on {', '.join(topics)} explains"
                             f" {last.words}, answered at {last.ended:.3f}"))
     return found
+
+
+def is_settled(entries):
+    """Whether all messages have come that must come: a message on its way may explain what reads saw."""
+    return not missing(entries) and not problems(entries)

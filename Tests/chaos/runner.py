@@ -162,12 +162,7 @@ class Bench:
         """Waits until every message that must arrive has arrived. Returns the seconds, or `None` after 30
         s."""
         began = time.monotonic()
-
-        def is_whole():
-            entries = workload.history.so_far()
-            return not checkers.missing(entries) and not registers.problems(entries)
-
-        while not is_whole():
+        while not registers.is_settled(workload.history.so_far()):
             if time.monotonic() > began + 30:
                 return None
             time.sleep(0.5)

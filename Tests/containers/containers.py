@@ -207,7 +207,7 @@ class MixedLoad:
         try:
             work.stop()
             try:
-                wait(lambda: not checkers.missing(list(self.entries)), "the last messages", 30)
+                wait(lambda: registers.is_settled(list(self.entries)), "the last messages", 30)
             except TimeoutError:
                 pass  # The checkers name the missing messages.
             for _ in range(20):
