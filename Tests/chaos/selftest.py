@@ -204,6 +204,8 @@ def what_a_database_lost_is_left_open():
     assert not checkers.deliveries(without(lost, kind="deliver", n=1))
     assert checkers.deliveries(without(lost, kind="deliver", n=2))
     assert checkers.subscriptions(lost, with_final("d", []))
+    assert not checkers.repeats(lost + [deliver(4, "d", "d/2", 1)])
+    assert checkers.repeats(lost + [deliver(4, "d", "d/2", 2)])
     early = [entry for entry in GOOD if entry["t"] <= 0.3] + [{"t": 0.3, "kind": "lost", "since": 0.0}] \
         + [entry for entry in GOOD if entry["t"] > 0.3]
     assert not checkers.subscriptions(early, with_final("d", [])) + checkers.subscriptions(early,
