@@ -218,7 +218,7 @@ def repeats(entries):
     acknowledgement."""
     problems, ops = [], operations(entries)
     # A database that lost its end may have kept such a send and not its delivery.
-    anew = {op["n"] for op in ops if op["op"] == "send" and op["outcome"] in ("lost", "unknown")} \
+    returning = {op["n"] for op in ops if op["op"] == "send" and op["outcome"] in ("lost", "unknown")} \
         if any(entry["kind"] == "lost" for entry in entries) else set()
     streams = collections.defaultdict(list)  # stream -> [(event, n)]
     began = {}  # stream -> when
@@ -248,7 +248,7 @@ def repeats(entries):
     for device, names in of_device.items():
         for name in names:
             for _, n, _ in streams[name]:
-                if n not in anew and n in done[device] and done[device][n] < began[name]:
+                if n not in returning and n in done[device] and done[device][n] < began[name]:
                     problems.append(("I5", f"{device} got {n} again on {name}, after its acknowledgement"))
     return problems
 

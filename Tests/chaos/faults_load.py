@@ -115,7 +115,7 @@ class Crowd:
 
 @fault("53",
        "the owner of a project's buckets is killed at full load: 100 sends a second, asked for by many more",
-       seconds=12)
+       seconds=12, rates={"swap": 0.1, "condition": 0.1, "read": 0.1})
 def quota_owner(run):
     rate, burst = 100, 6000
     project = Project(f"quota-{run.seed}-{int(time.time())}", run.cluster,
