@@ -32,7 +32,12 @@ def connection(gateway, timeout):
 def is_ended(link):
     """Whether the other side has ended this idle connection. HTTP libraries look before they use a connection
     again (urllib3's `is_connection_dropped`); http.client does not."""
-    return bool(link.sock and select.select([link.sock], [], [], 0)[0])
+    if not link.sock:
+        return False
+    # `select` knows no descriptor above 1,023, and a herd has more.
+    looks = select.poll()
+    looks.register(link.sock, select.POLLIN)
+    return bool(looks.poll(0))
 
 
 class Client:
