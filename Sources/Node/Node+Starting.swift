@@ -7,6 +7,7 @@ import Model
 import NodeCore
 import Partitions
 import SQLiteEngine
+import TLS
 
 /// The steps that undo a start that fails, the last step first. Without them, threads and connections
 /// of a node that failed to start would go on while the process ends. Objects to which a step refers must
@@ -23,6 +24,14 @@ struct Begun {
 }
 
 extension Node {
+    /// Reads all certificates that the settings name, and returns the node's own for its links. Throws for
+    /// one that cannot be used, before anything begins or waits for a database.
+    @discardableResult
+    package static func openCertificates(_ configuration: NodeConfiguration) throws -> PeerTLS? {
+        for files in configuration.certificates { _ = try ServerCertificate(files) }
+        return try configuration.cluster?.peerTLS.map { try PeerTLS($0, node: configuration.name) }
+    }
+
     static func makeShared(
         _ configuration: NodeConfiguration, _ engines: Engines, opened: Opened, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void

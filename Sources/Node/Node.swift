@@ -109,12 +109,8 @@ public final class Node: Sendable {
         let gates = Gates(configuration, log)
         gates.tellCut(log)
         do {
-            // Certificates that cannot be used are reported before anything begins, or waits for a database.
-            for files in configuration.certificates { _ = try ServerCertificate(files) }
+            let peers = try Node.openCertificates(configuration)
             try Node.checkPorts(configuration, log)
-            let peers = try configuration.cluster?.peerTLS.map {
-                try PeerTLS($0, node: configuration.name)
-            }
             let boxes = MailboxTable()
             let (engines, opened) = try Node.openEngines(configuration, boxes, log: log, onFatal: onFatal)
             begun.undo { engines.shutdown() }

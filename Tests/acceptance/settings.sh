@@ -57,6 +57,8 @@ refused 'TIDECAST_LOOPS' env TIDECAST_LOOPS=many "$unprivileged" "$tidecast" ser
 refused 'HOST:PORT' "$unprivileged" "$tidecast" server --data "$work/data" --listen nowhere
 refused 'loopback' "$unprivileged" "$tidecast" server --data "$work/data" --dev --listen 0.0.0.0:1
 refused 'has no host' "$unprivileged" "$tidecast" server --data "$work/data" --listen :1
+refused 'none.pem: no such file' "$unprivileged" "$tidecast" config check --data "$work/data" --listen-tls 127.0.0.1:1 \
+  --cert "$work/none.pem" --key "$work/none.key"
 refused 'needs --engine' "$unprivileged" "$tidecast" server --data "$work/data" --node a
 TIDECAST_NODE=a refused '--node is for a node of a cluster' "$unprivileged" "$tidecast" server --data "$work/data"
 refused 'postgres://' "$unprivileged" "$tidecast" server --engine mysql://x/y --node a --peer 127.0.0.1:1

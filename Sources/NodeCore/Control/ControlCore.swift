@@ -206,11 +206,14 @@ public final class ControlCore {
     private func updateMembers(_ members: [Ownership.Member]) {
         let gone = Set(self.members.map { $0.session.processID }).subtracting(
             members.map { $0.session.processID })
+        // What a member says of itself may be all that has changed.
+        if self.members.map(\.session) != members.map(\.session) {
+            effects.append(.noted(.members(members.map(\.name))))
+        }
         self.members = members
         links.setPeers(members.map(\.session).filter { $0 != session })
         tellGossip(members)
         effects.append(.orderAll(.members(living: Set(members.map(\.session)), gone: gone)))
-        effects.append(.noted(.members(members.map(\.name))))
         publish()
     }
 

@@ -25,6 +25,7 @@ struct Config: ParsableCommand {
             let environment = ProcessInfo.processInfo.environment
             let settings = try await Settings.read(server, environment: environment)
             try server.checkDevelopment(settings.configuration)
+            try Node.openCertificates(settings.configuration)
             for name in Settings.strangers(in: environment) {
                 let meant = Settings.meant(by: name).map { ": did you mean \($0)?" } ?? ""
                 Output.note("\(name) names no setting\(meant)\n")
