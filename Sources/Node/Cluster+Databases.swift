@@ -63,6 +63,7 @@ extension Cluster {
         told.stalled = Ownership.NodeInfo.Stalled(shared.stalledOutboxes.all)
         told.certificate = ownCertificate
         compareCertificate()
+        told.stalledConditions = Ownership.NodeInfo.Stalled(shared.stalledConditions.all)
         let described = told
         let (known, vault) = (catalogVersion, shared.administrator.vault)
         databaseConnections[0].lease.perform({ engine in

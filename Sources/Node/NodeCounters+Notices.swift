@@ -34,7 +34,8 @@ extension NodeCounters {
             log.error(
                 "the wall clock is \(milliseconds) ms ahead of the monotonic clock: nothing expires now",
                 metadata: metadata)
-        case .journalRefuses, .journalTakes, .outboxStalls, .outboxMoves: break
+        case .journalRefuses, .journalTakes, .outboxStalls, .outboxMoves, .conditionStalls, .conditionMoves:
+            break
         case .clockAgrees:
             log.notice("the wall clock agrees with the monotonic clock again", metadata: metadata)
         }

@@ -53,6 +53,10 @@ final class NodeMetrics: Sendable {
             "Outboxes of this node's partitions that stand still though their receivers have owners.",
             read: { Double(shared.stalledOutboxes.count) })
         registry.gauge(
+            "tidecast_conditions_stalled",
+            "Pairs of a partition of this node and one that does not answer its conditions, with an owner.",
+            read: { Double(shared.stalledConditions.count) })
+        registry.gauge(
             "tidecast_partitions_quarantined",
             "Partitions of this node that are quarantined, so not served.",
             read: { Double(shared.quarantined.count) })

@@ -80,22 +80,27 @@ extension NodeShared {
         }
     }
 
-    /// Outboxes that stand still, of each node as the node wrote with its lease.
+    /// Outboxes and conditions that stand still, of each node as the node wrote with its lease.
     private static func stalled(in view: ClusterView, _ names: [SessionID: String]) -> APIAnswer.Value {
-        .list(
-            view.members.filter { $0.info.stalled.count > 0 }.map { member in
-                let outboxes = member.info.stalled.first.map { outbox -> APIAnswer.Value in
-                    let number = Int(outbox.to.rawValue)
+        func pairs(_ stalled: Ownership.NodeInfo.Stalled) -> APIAnswer.Value {
+            .list(
+                stalled.first.map { pair in
+                    let number = Int(pair.to.rawValue)
                     let route = number < view.routes.count ? view.routes[number] : nil
                     return .object([
-                        ("partition", .number(UInt64(outbox.from.rawValue))),
-                        ("to", .number(UInt64(outbox.to.rawValue))),
+                        ("partition", .number(UInt64(pair.from.rawValue))),
+                        ("to", .number(UInt64(pair.to.rawValue))),
                         ("owner", .text(route.flatMap { names[$0.session] } ?? "")),
                     ])
-                }
+                })
+        }
+        return .list(
+            view.members.filter { $0.info.stalled.count + $0.info.stalledConditions.count > 0 }.map {
+                let (outboxes, conditions) = ($0.info.stalled, $0.info.stalledConditions)
                 return .object([
-                    ("node", .text(member.name)), ("count", .number(UInt64(member.info.stalled.count))),
-                    ("outboxes", .list(outboxes)),
+                    ("node", .text($0.name)), ("count", .number(UInt64(outboxes.count))),
+                    ("outboxes", pairs(outboxes)), ("conditionCount", .number(UInt64(conditions.count))),
+                    ("conditions", pairs(conditions)),
                 ])
             })
     }

@@ -101,6 +101,8 @@ final class NodeShared: Sendable {
             break
         case .outboxStalls(let to): stalledOutboxes.begin(partition, to: to, log)
         case .outboxMoves(let to): stalledOutboxes.end(partition, to: to, log)
+        case .conditionStalls(let to): stalledConditions.begin(partition, to: to, log)
+        case .conditionMoves(let to): stalledConditions.end(partition, to: to, log)
         case .journalRefuses(let reason):
             refusals.begin(partition, reason, now: Clock.monotonic(), log: log)
         case .journalTakes: refusals.end(partition, now: Clock.monotonic(), log)
@@ -110,13 +112,15 @@ final class NodeShared: Sendable {
     func forgetDoubts(of partition: PartitionID) {
         refusals.forget(partition)
         stalledOutboxes.forget(partition, log)
+        stalledConditions.forget(partition, log)
         quarantines.withLock { $0[partition] = nil }
         unread.forget(partition)
     }
 
     let unconfirmedClock = UnconfirmedClock()
     let refusals = JournalRefusals()
-    let stalledOutboxes = StalledOutboxes()
+    let stalledOutboxes = StalledPairs(.outboxes)
+    let stalledConditions = StalledPairs(.conditions)
     let unread = UnreadPartitions()
 
     /// Partitions on this node that cannot be served, and why.
@@ -124,6 +128,7 @@ final class NodeShared: Sendable {
     func quarantine(_ partition: PartitionID, _ reason: String) {
         refusals.forget(partition)
         stalledOutboxes.forget(partition, log)
+        stalledConditions.forget(partition, log)
         unread.quarantined(partition)
         quarantines.withLock { $0[partition] = reason }
     }

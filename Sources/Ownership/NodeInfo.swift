@@ -33,25 +33,29 @@ extension Ownership.NodeInfo {
                 | (provesKey ? 16 : 0))
         out.u8(weight)
         for text in [peer, gossip, zone, build] { out.string(Array(text.utf8.prefix(Self.textBytesMax))) }
-        if stalled.count > 0 || certificate != nil {
-            out.varint(UInt64(stalled.count))
-            out.varint(UInt64(stalled.first.count))
-            for outbox in stalled.first {
-                out.u16(outbox.from.rawValue)
-                out.u16(outbox.to.rawValue)
-            }
-        }
-        if let certificate { out.string(certificate.bytes) }
+        let hasConditions = stalledConditions.count > 0
+        if stalled.count > 0 || certificate != nil || hasConditions { Self.write(stalled, &out) }
+        if certificate != nil || hasConditions { out.string(certificate?.bytes ?? []) }
+        if hasConditions { Self.write(stalledConditions, &out) }
         return out.bytes
     }
 
-    /// Former builds write nothing of outboxes.
+    private static func write(_ stalled: Stalled, _ out: inout ByteWriter) {
+        out.varint(UInt64(stalled.count))
+        out.varint(UInt64(stalled.first.count))
+        for pair in stalled.first {
+            out.u16(pair.from.rawValue)
+            out.u16(pair.to.rawValue)
+        }
+    }
+
+    /// Former builds write nothing of outboxes, or nothing of conditions.
     private static func readStalled(_ reader: inout ByteReader) throws(DecodeError) -> Stalled {
         var stalled = Stalled()
         stalled.count = UInt32(clamping: try reader.varint())
         for _ in 0..<(try reader.count(max: Stalled.listedMax, elementBytesMin: 4)) {
             let (from, to) = (try reader.u16(), try reader.u16())
-            stalled.first.append(Stalled.Outbox(from: PartitionID(from), to: PartitionID(to)))
+            stalled.first.append(Stalled.Pair(from: PartitionID(from), to: PartitionID(to)))
         }
         return stalled
     }
@@ -89,10 +93,11 @@ extension Ownership.NodeInfo {
                 gossip: texts[1], zone: texts[2], build: texts[3], provesKey: flags & 16 != 0)
             isLeaving = flags & 4 != 0
             isCutOff = flags & 8 != 0
-            guard let stalled = try? Self.readStalled(&reader) else { return }
-            self.stalled = stalled
-            let certificate = try? reader.string(max: CertificateFingerprint.byteCount)
-            self.certificate = certificate.flatMap { CertificateFingerprint($0) }
+            guard let outboxes = try? Self.readStalled(&reader) else { return }
+            stalled = outboxes
+            guard let bytes = try? reader.string(max: CertificateFingerprint.byteCount) else { return }
+            certificate = CertificateFingerprint(bytes)
+            if let conditions = try? Self.readStalled(&reader) { stalledConditions = conditions }
         } catch {
             return nil
         }

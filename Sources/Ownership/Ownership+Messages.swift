@@ -67,20 +67,22 @@ extension Ownership {
         public var stalled = Stalled()
         /// The certificate that the node shows to other nodes; `nil` without TLS, and of a former build.
         public var certificate: CertificateFingerprint?
+        /// Conditions of the node's partitions for which another partition does not answer.
+        public var stalledConditions = Stalled()
 
         public struct Stalled: Hashable, Sendable {
             /// How many there are, and the first `listedMax` of them, by sender and then by receiver.
             public var count: UInt32 = 0
-            public var first: [Outbox] = []
+            public var first: [Pair] = []
             public static let listedMax = 16
 
-            public struct Outbox: Hashable, Sendable {
+            public struct Pair: Hashable, Sendable {
                 public var from: PartitionID
                 public var to: PartitionID
                 public init(from: PartitionID, to: PartitionID) { (self.from, self.to) = (from, to) }
             }
             public init() {}
-            public init(_ all: [Outbox]) {
+            public init(_ all: [Pair]) {
                 count = UInt32(clamping: all.count)
                 first = Array(all.prefix(Stalled.listedMax))
             }

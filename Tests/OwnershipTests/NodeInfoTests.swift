@@ -24,7 +24,7 @@ import Testing
     func stalled() {
         var info = NodeInfoTests.info
         let all = (0..<40).map {
-            Ownership.NodeInfo.Stalled.Outbox(from: PartitionID($0), to: PartitionID(4095))
+            Ownership.NodeInfo.Stalled.Pair(from: PartitionID($0), to: PartitionID(4095))
         }
         info.stalled = Ownership.NodeInfo.Stalled(all)
         #expect(info.stalled.count == 40 && info.stalled.first == Array(all.prefix(16)))
@@ -49,6 +49,22 @@ import Testing
         }
         info.stalled = Ownership.NodeInfo.Stalled([.init(from: PartitionID(1), to: PartitionID(2))])
         #expect(Ownership.NodeInfo(decoding: info.encoded) == info)
+    }
+
+    @Test("say for which conditions partitions do not answer, behind what former builds read")
+    func conditions() {
+        var info = NodeInfoTests.info
+        let pair = Ownership.NodeInfo.Stalled.Pair(from: PartitionID(3), to: PartitionID(4))
+        for outboxes in [[], [pair]] {
+            info.stalled = Ownership.NodeInfo.Stalled(outboxes)
+            info.stalledConditions = Ownership.NodeInfo.Stalled()
+            let former = info
+            info.stalledConditions = Ownership.NodeInfo.Stalled([pair, pair])
+            #expect(Ownership.NodeInfo(decoding: info.encoded) == info)
+            for count in former.encoded.count..<info.encoded.count {
+                #expect(Ownership.NodeInfo(decoding: Array(info.encoded[..<count])) == former)
+            }
+        }
     }
 
     @Test("are not read where they are cut")

@@ -86,3 +86,81 @@ struct StalledOutboxTests {
         #expect(!harness.notices.contains(stalls))
     }
 }
+
+/// A condition that a partition with an owner does not answer (rule: outboxes-move).
+@Suite("A condition that stands still")
+struct StalledConditionTests {
+    private let harness = PartitionHarness { $0.outboxStallMax = .seconds(10) }
+    private let home: PartitionID
+    private let silent: PartitionID
+    private var stalls: PartitionNotice { .conditionStalls(at: silent) }
+    private var moves: PartitionNotice { .conditionMoves(at: silent) }
+
+    /// A partition without a part in the condition's topics hears nothing.
+    init() throws {
+        let harness = harness
+        home = harness.home("a")
+        let homes = [home, harness.home("b")]
+        silent = try #require((0..<4).map { PartitionID($0) }.first { !homes.contains($0) })
+        harness.away = [silent]
+    }
+
+    private func send(ttl: UInt32 = 3600) {
+        let condition = Condition(
+            topics: ["a", "b"].compactMap { TopicName($0) }, root: .or(.topic(0), .topic(1)))
+        let envelope = harness.envelope("x", ttl: ttl)
+        _ = harness.request(
+            .sendToCondition(
+                nil, project: PartitionHarness.project, condition, envelope, fanoutsMax: 10), of: home)
+    }
+
+    private func pass(_ seconds: Int) {
+        for _ in 0..<seconds {
+            harness.now.monotonic = harness.now.monotonic.advanced(by: .seconds(1))
+            harness.now.wall = WallTime(milliseconds: harness.now.wall.milliseconds + 1000)
+            harness.fireTimers()
+        }
+    }
+
+    @Test("is told once after its bound, and told again when the partition answers")
+    func told() {
+        send()
+        pass(9)
+        send()
+        #expect(!harness.notices.contains(stalls))
+        pass(20)
+        #expect(harness.notices.count { $0 == stalls } == 1 && !harness.notices.contains(moves))
+        harness.away = []
+        pass(3)
+        #expect(harness.notices.count { $0 == moves } == 1)
+        #expect(harness.notices.count { if case .conditionStalls = $0 { true } else { false } } == 1)
+    }
+
+    @Test("is over when the message is, and none where the message is over first")
+    func over() {
+        send(ttl: 5)
+        pass(20)
+        #expect(!harness.notices.contains(stalls))
+        send(ttl: 20)
+        pass(30)
+        #expect(harness.notices.filter { $0 == stalls || $0 == moves } == [stalls, moves])
+    }
+
+    @Test("is none while the partition, or a topic's partition, has no owner; then the bound begins again")
+    func unowned() {
+        send()
+        for id in [silent, home] {
+            harness.partitions[Int(home.rawValue)].unowned.insert(id)
+            pass(60)
+            #expect(!harness.notices.contains(stalls))
+            harness.partitions[Int(home.rawValue)].unowned.remove(id)
+            pass(8)
+            #expect(!harness.notices.contains(stalls))
+        }
+        pass(5)
+        #expect(harness.notices.contains(stalls))
+        harness.partitions[Int(home.rawValue)].unowned.insert(silent)
+        pass(2)
+        #expect(harness.notices.contains(moves), "nobody is to blame now")
+    }
+}

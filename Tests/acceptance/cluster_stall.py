@@ -1,4 +1,4 @@
-"""Outboxes stand still while the links between two nodes are cut. See cluster_stall.sh."""
+"""Outboxes and conditions stand still while the links between two nodes are cut. See cluster_stall.sh."""
 import contextlib
 import http.client
 import json
@@ -37,15 +37,22 @@ def subscribed(node, token):
     return set(json.loads(body).get("rel", {}).get("topics", {})) if status == 200 else set()
 
 
-def stalled(nodes):
-    """The outboxes that the nodes' metrics count."""
-    return sum(node.metrics()["tidecast_outboxes_stalled"] for node in nodes)
+def send(node):
+    """Sends to a condition and does not wait: the answer comes when all partitions have decided."""
+    message = {"condition": f"'{TOPICS[0]}' in topics || '{TOPICS[1]}' in topics"}
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        node.call("POST", "/v1/projects/demo/messages:send", {"message": message}, BACKEND, timeout=1)
+
+
+def stalled(nodes, what="outboxes"):
+    """The outboxes or conditions that the nodes' metrics count."""
+    return sum(node.metrics()[f"tidecast_{what}_stalled"] for node in nodes)
 
 
 def says_nothing(node):
     """Whether `cluster check` finds nothing."""
     done = node.run("cluster", "check")
-    return done.returncode == 0 and done.stdout == "no outbox stands still\n"
+    return done.returncode == 0 and done.stdout == "no outbox and no condition stands still\n"
 
 
 def names(node):
@@ -63,13 +70,18 @@ def main():
              "both nodes to own as many partitions")
         token = register(nodes[0])["token"]
         check(all(says_nothing(node) for node in nodes) and stalled(nodes) == 0, "nothing stands still")
+        check(stalled(nodes, "conditions") == 0, "nor does a condition")
         tcp("-A", nodes)
         # One of the nodes owns the device's partition, and the other one owns about half of the topics'.
         for node in nodes:
             for topic in TOPICS:
                 ask(node, topic, token)
+            send(node)
         wait(lambda: stalled(nodes) > 0, "an outbox to stand still", STALL_SECONDS)
+        wait(lambda: stalled(nodes, "conditions") > 0, "a condition to stand still", STALL_SECONDS)
         for node in nodes:
+            wait(lambda node=node: "stands still: conditions of partition " in names(node),
+                 f"`cluster check` at {node.name} to name a condition")
             wait(lambda node=node: "stands still: the outbox of partition " in names(node),
                  f"`cluster check` at {node.name} to say so")
             # The command ends with 1, as the node is not ready.
@@ -82,8 +94,9 @@ def main():
                             for one in found for outbox in one["outboxes"]),
               f"it names the owners of both ends: {found}")
         check(any("an outbox stands still" in node.log_text() for node in nodes), "the log says so")
+        check(any("a condition stands still" in node.log_text() for node in nodes), "of conditions as well")
         tcp("-D", nodes)
-        wait(lambda: stalled(nodes) == 0, "the outboxes to move")
+        wait(lambda: stalled(nodes) + stalled(nodes, "conditions") == 0, "outboxes and conditions to move")
         for node in nodes:
             wait(lambda node=node: says_nothing(node), f"`cluster check` at {node.name} to find nothing")
         check(any("no outbox stands still any more" in node.log_text() for node in nodes), "so does the log")

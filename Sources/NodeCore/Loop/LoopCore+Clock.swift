@@ -15,7 +15,7 @@ extension LoopCore {
         case .clockLeapt: doubting.insert(partition)
         case .clockAgrees: doubting.remove(partition)
         case .bodiesGone, .cameLate, .dropped, .pushesEnded, .goneHeld, .journalRefuses, .journalTakes,
-            .markMended, .outboxStalls, .outboxMoves:
+            .markMended, .outboxStalls, .outboxMoves, .conditionStalls, .conditionMoves:
             break
         }
     }

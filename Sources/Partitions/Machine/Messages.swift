@@ -383,6 +383,9 @@ public enum PartitionNotice: Hashable, Sendable {
     /// The outbox to this partition stands still, or not any more.
     case outboxStalls(to: PartitionID)
     case outboxMoves(to: PartitionID)
+    /// Conditions of this partition wait for this partition's answer, or not any more.
+    case conditionStalls(at: PartitionID)
+    case conditionMoves(at: PartitionID)
     /// The wall clock is this far ahead of where it should be, or behind where negative. Nothing expires and
     /// no device ends until the clock agrees again or another clock vouches for it.
     case clockLeapt(milliseconds: Int64)

@@ -36,7 +36,9 @@ public final class Partition {
     /// Marks that receivers have told, and that are none of this partition's outboxes.
     var denied = PartitionMap<Denial>()
     /// Outboxes whose first entry was not acknowledged in time.
-    var outboxWaits = PartitionMap<OutboxWait>()
+    var outboxWaits = PartitionMap<StallWatch<Sequence>>()
+    /// Partitions that did not answer the oldest condition for which this one lacks them.
+    var conditionWaits = PartitionMap<StallWatch<ConditionTicket>>()
     /// Partitions without an owner, as far as the loop knows: it tells before `start` and with each change.
     public var unowned = PartitionSet()
     var outboxWaiters = PartitionMap<[OutboxWaiter]>()
@@ -124,6 +126,13 @@ public final class Partition {
     public var pushCount: Int { pushes.count }
     /// The address of each device to which something is to be pushed; `nil` where it has ended.
     public var addressesToPush: [StoredTransport?] { pushes.indices.map { pushAddress($0) } }
+    /// The addresses with a mark, each with the project of its device.
+    public var markedAddresses: [(project: ProjectNumber, stored: StoredTransport)] {
+        state.transports.all.flatMap { row in
+            let project = ProjectNumber(state.devices.project(row.index))
+            return row.list.filter { $0.mark != nil }.map { (project, $0) }
+        }
+    }
     /// The records with bodies that devices wait for.
     public var recordsWithBodies: [Sequence] { state.log.records.keys.sorted().map { Sequence($0) } }
     /// Whether something waits for the journal.

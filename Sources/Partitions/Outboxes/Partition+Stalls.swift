@@ -1,14 +1,24 @@
 import Model
 
 // An outbox stands still where its first durable entry waits longer than `outboxStallMax` though the receiver
-// has an owner (rule: outboxes-move). The machine looks at each retry, so to within `outboxRetry`.
+// has an owner (rule: outboxes-move), and so does a condition for which a partition does not answer. The
+// machine looks at each retry, so to within `outboxRetry`.
 
-/// The entry that is the first of an outbox, and since when it waits for a receiver that has an owner.
-struct OutboxWait {
-    var entry: Sequence
-    var since: MonotonicTime
-    /// The operator was told that the outbox stands still.
-    var isTold = false
+/// What waits first for another partition, and since when it waits while that partition has an owner.
+struct StallWatch<Waiting: Equatable> {
+    private(set) var first: Waiting
+    private(set) var since: MonotonicTime
+    /// The operator was told that nothing moves.
+    private(set) var isTold = false
+
+    init(_ first: Waiting, _ now: MonotonicTime) { (self.first, since) = (first, now) }
+
+    /// Whether the operator is to be told now.
+    mutating func stalls(after most: TimeSpan, _ now: MonotonicTime) -> Bool {
+        guard !isTold, now.since(since) >= most else { return false }
+        isTold = true
+        return true
+    }
 }
 
 extension Partition {
@@ -27,14 +37,14 @@ extension Partition {
     /// case.
     func noteWait(for partition: PartitionID, by proof: Proof, _ turn: inout Turn) {
         guard let first = state.outboxes[partition]?.unacknowledged.first else { return }
-        guard let wait = outboxWaits[partition], wait.entry == first.number, !unowned.contains(partition)
+        guard let wait = outboxWaits[partition], wait.first == first.number, !unowned.contains(partition)
         else {
             endWait(for: partition, &turn)
-            outboxWaits[partition] = OutboxWait(entry: first.number, since: turn.now.monotonic)
+            outboxWaits[partition] = StallWatch(first.number, turn.now.monotonic)
             return
         }
-        guard !wait.isTold, turn.now.monotonic.since(wait.since) >= options.outboxStallMax else { return }
-        outboxWaits[partition]?.isTold = true
+        guard outboxWaits[partition]?.stalls(after: options.outboxStallMax, turn.now.monotonic) ?? false
+        else { return }
         turn.effects.append(.notice(.outboxStalls(to: partition)))
         let frame = frame([], to: partition, turn.now)
         turn.effects.append(.offer(to: partition, Proven(frame, restingOn: .zero, by: proof)))
@@ -44,5 +54,43 @@ extension Partition {
         guard let wait = outboxWaits[partition] else { return }
         outboxWaits[partition] = nil
         if wait.isTold { turn.effects.append(.notice(.outboxMoves(to: partition))) }
+    }
+
+    // MARK: Conditions
+
+    /// Partitions that have an owner and do not answer the oldest condition for which they are asked. A
+    /// partition answers only when the condition's topics' partitions have acknowledged what was under way,
+    /// so nobody is to blame while one of these has no owner.
+    func lookForStalledConditions(_ turn: inout Turn) {
+        var waiting = PartitionMap<ConditionTicket>()
+        for (ticket, resolution) in resolutions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) }) {
+            guard let pending = state.conditions[ticket],
+                !pending.condition.topics.contains(where: {
+                    unowned.contains(state.home(of: $0, in: pending.project))
+                })
+            else { continue }
+            for number in 0..<state.partitionCount {
+                let partition = PartitionID(UInt16(number))
+                guard resolution.answers[partition] == nil, waiting[partition] == nil,
+                    !unowned.contains(partition)
+                else { continue }
+                waiting[partition] = ticket
+            }
+        }
+        for partition in conditionWaits.keys where conditionWaits[partition]?.first != waiting[partition] {
+            endConditionWait(for: partition, &turn)
+        }
+        waiting.forEach { partition, ticket in
+            let now = turn.now.monotonic
+            let stalls = conditionWaits[partition, default: StallWatch(ticket, now)]
+                .stalls(after: options.outboxStallMax, now)
+            if stalls { turn.effects.append(.notice(.conditionStalls(at: partition))) }
+        }
+    }
+
+    func endConditionWait(for partition: PartitionID, _ turn: inout Turn) {
+        guard let wait = conditionWaits[partition] else { return }
+        conditionWaits[partition] = nil
+        if wait.isTold { turn.effects.append(.notice(.conditionMoves(at: partition))) }
     }
 }

@@ -78,7 +78,7 @@ extension Partition {
             return
         }
         // The journal is behind, so the answer is dropped; `retryResolutions` asks for it again.
-        guard !isOverloaded else { return }
+        guard !isOverloaded else { return endConditionWait(for: told.partition, &turn) }
         resolutions[told.ticket]?.answers[told.partition] = told.devices
         guard let answers = resolutions[told.ticket]?.answers, answers.count == state.partitionCount else {
             return
@@ -97,6 +97,8 @@ extension Partition {
 
     /// Asks the partitions again that did not answer. A message past its time to live goes to nobody.
     func retryResolutions(_ turn: inout Turn) {
+        guard !resolutions.isEmpty || !conditionWaits.isEmpty else { return }
+        defer { lookForStalledConditions(&turn) }
         let proof = pipeline.confirmed()
         for (ticket, resolution) in resolutions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) })
         where turn.now.monotonic.since(resolution.askedAt) >= options.outboxRetry {

@@ -213,7 +213,8 @@ final class SimulatedLoop {
             world.count("pushes ended", counts.values.reduce(0, +))
         case .partition(_, .cameLate(let count)): world.count("messages late", count)
         case .partition(_, .outboxStalls): world.count("outboxes stalled")
-        case .partition(_, .outboxMoves): break
+        case .partition(_, .conditionStalls): world.count("conditions stalled")
+        case .partition(_, .outboxMoves), .partition(_, .conditionMoves): break
         case .partition(_, .dropped(let drops)):
             for reason in DropReason.allCases {
                 world.count("dropped \(reason.rawValue)", drops.counts[reason] ?? 0)

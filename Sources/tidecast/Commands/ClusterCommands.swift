@@ -45,7 +45,8 @@ struct Cluster: ParsableCommand {
 
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Look for outboxes that stand still, at all nodes. Ends with 1 where there are any.")
+            abstract: "Look for outboxes and conditions that stand still, at all nodes."
+                + " Ends with 1 where there are any.")
         @OptionGroup var connection: ServerOptions
 
         func run() throws {
@@ -56,7 +57,7 @@ struct Cluster: ParsableCommand {
             if connection.json {
                 try Output.json(["stalled": stalled])
             } else if stalled.isEmpty {
-                try Output.line("no outbox stands still")
+                try Output.line("no outbox and no condition stands still")
             } else {
                 try Cluster.showStalled(stalled)
             }
@@ -136,15 +137,23 @@ struct Cluster: ParsableCommand {
 
     fileprivate static func showStalled(_ stalled: [[String: Any]]) throws {
         for one in stalled {
-            let outboxes = one["outboxes"] as? [[String: Any]] ?? []
-            for outbox in outboxes {
-                try Output.line(
-                    "stands still: the outbox of partition \(outbox["partition"] ?? ""), on"
-                        + " \(one["node"] ?? ""), for partition \(outbox["to"] ?? ""), on"
-                        + " \(outbox["owner"] ?? "")")
+            let node = one["node"] ?? ""
+            func show(
+                _ key: String, count: String, more name: String, line: ([String: Any]) -> String
+            ) throws {
+                let pairs = one[key] as? [[String: Any]] ?? []
+                for pair in pairs { try Output.line(line(pair)) }
+                let more = (one[count] as? Int ?? 0) - pairs.count
+                if more > 0 { try Output.line("and \(more) more \(name) on \(node)") }
             }
-            let more = (one["count"] as? Int ?? 0) - outboxes.count
-            if more > 0 { try Output.line("and \(more) more outboxes on \(one["node"] ?? "")") }
+            try show("outboxes", count: "count", more: "outboxes") {
+                "stands still: the outbox of partition \($0["partition"] ?? ""), on \(node), for partition"
+                    + " \($0["to"] ?? ""), on \($0["owner"] ?? "")"
+            }
+            try show("conditions", count: "conditionCount", more: "pairs with conditions") {
+                "stands still: conditions of partition \($0["partition"] ?? ""), on \(node), which partition"
+                    + " \($0["to"] ?? ""), on \($0["owner"] ?? ""), does not answer"
+            }
         }
     }
 

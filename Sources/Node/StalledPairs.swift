@@ -3,10 +3,30 @@ import Model
 import Ownership
 import Synchronization
 
-/// Outboxes of this node's partitions that stand still, for operators (rule: outboxes-move).
-final class StalledOutboxes: Sendable {
-    typealias Pair = Ownership.NodeInfo.Stalled.Outbox
+/// Outboxes of this node's partitions that stand still, or conditions, for operators (rule: outboxes-move).
+final class StalledPairs: Sendable {
+    typealias Pair = Ownership.NodeInfo.Stalled.Pair
+    enum Kind {
+        case outboxes
+        case conditions
+
+        fileprivate var begins: Logger.Message {
+            switch self {
+            case .outboxes: "an outbox stands still: its receiver has an owner and takes nothing"
+            case .conditions: "a condition stands still: a partition that has an owner does not answer"
+            }
+        }
+        fileprivate var ends: Logger.Message {
+            switch self {
+            case .outboxes: "no outbox stands still any more"
+            case .conditions: "no condition stands still any more"
+            }
+        }
+    }
+    private let kind: Kind
     private let pairs = Mutex<Set<Pair>>([])
+
+    init(_ kind: Kind) { self.kind = kind }
 
     var count: Int { pairs.withLock(\.count) }
     /// Ascending by sender, then by receiver.
@@ -21,8 +41,7 @@ final class StalledOutboxes: Sendable {
         }
         guard isFirst else { return }
         log.warning(
-            "an outbox stands still: its receiver has an owner and takes nothing",
-            metadata: ["partition": "\(from.rawValue)", "to": "\(to.rawValue)"])
+            kind.begins, metadata: ["partition": "\(from.rawValue)", "to": "\(to.rawValue)"])
     }
 
     func end(_ from: PartitionID, to: PartitionID, _ log: Logger) {
@@ -40,6 +59,6 @@ final class StalledOutboxes: Sendable {
             if before > 0 { change(&pairs) }
             return pairs.isEmpty && before > 0
         }
-        if isLast { log.notice("no outbox stands still any more") }
+        if isLast { log.notice(kind.ends) }
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Node
 
-@Suite("What operators hear of outboxes that stand still") struct StalledOutboxesTests {
+@Suite("What operators hear of outboxes and conditions that stand still") struct StalledPairsTests {
     private final class Lines: Sendable {
         let all = Mutex<[String]>([])
     }
@@ -22,9 +22,13 @@ import Testing
 
     @Test("is one line when the first begins and one when none is left, and their number")
     func lines() {
+        for kind in [StalledPairs.Kind.outboxes, .conditions] { lines(of: kind) }
+    }
+
+    private func lines(of kind: StalledPairs.Kind) {
         let lines = Lines()
         let log = Logger(label: "test") { _ in Handler(lines: lines) }
-        let stalled = StalledOutboxes()
+        let stalled = StalledPairs(kind)
         func told() -> [String] { lines.all.withLock { $0 } }
         for to: UInt16 in [3, 2, 3] { stalled.begin(PartitionID(1), to: PartitionID(to), log) }
         stalled.begin(PartitionID(0), to: PartitionID(3), log)
