@@ -95,6 +95,15 @@ struct AskedAgainTests {
         try answer("b by web", .done, .accepted)
     }
 
+    @Test("is used by a new owner that begins under another setting, from its first message on")
+    func rightAtNewOwner() throws {
+        harness.publish("b", to: "news")
+        harness.dropFirstJob()
+        harness.pushServices = AskedAgainTests.services(2)
+        try harness.succeed(1)
+        try answer("b by web", .done, .accepted)
+    }
+
     @Test(
         "gives the message back at once where the service has surely not taken it",
         arguments: [

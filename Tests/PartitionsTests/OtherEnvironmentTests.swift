@@ -261,4 +261,40 @@ struct OtherEnvironmentTests {
     private func isElsewhere(_ device: Registration, _ harness: PartitionHarness) -> Bool {
         harness.partitions[1].pushes.elsewhere[device.index.rawValue] != nil
     }
+
+    @Test("is tried in the other one although the device has told an address that comes first meanwhile")
+    func meanwhile() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness, hasWeb: true)
+        harness.publish("a", to: "news")
+        let (partition, job) = try #require(harness.jobs.last)
+        _ = harness.request(.setTransport(device, by: .backend, PushTests.web), of: device.partition)
+        let doubted = PushReport.Result.doubted(after: .seconds(10), PushWitness(era: 1, since: .zero))
+        harness.answer(job, of: partition, doubted, outcome: .goneHere)
+        harness.settle()
+        let (_, other) = try #require(harness.jobs.last)
+        #expect(other.transport == PushTests.web)
+        _ = harness.request(.endTransport(device, by: .backend, .web), of: device.partition)
+        harness.answer(other, of: partition, .closed(for: .seconds(1)))
+        harness.settle()
+        #expect(taken(harness).suffix(1) == ["a in sandbox"])
+        let marks = harness.partitions[1].state.transports[device.index.rawValue]?.compactMap(\.mark)
+        #expect(marks == [])
+    }
+
+    @Test("goes where its app has told when the settings have changed")
+    func otherSettings() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        harness.publish("a", to: "news")
+        try answer(harness, .goneHere)
+        let (_, job) = try #require(harness.jobs.last)
+        #expect(APNsAddress(packed: job.transport.address)?.isSandbox == true)
+        let services = try #require(harness.partitions[1].pushServices)
+        harness.publish("b", to: "news")
+        harness.send(.pushesChanged(services), to: device.partition)
+        try answer(harness, .transient(retryAfterSeconds: nil))
+        harness.pass(seconds: 11)
+        #expect(taken(harness).suffix(1) == ["a in production"])
+    }
 }

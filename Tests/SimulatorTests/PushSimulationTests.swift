@@ -218,11 +218,43 @@ struct PushSimulationTests {
         return options
     }
 
+    @Test("keeps every promise where settings are another account's for a while", arguments: UInt64(1)...12)
+    func wrongSettings(seed: UInt64) {
+        let simulation = ClusterSimulation(PushSimulationTests.wrongSettings(seed))
+        let violations = simulation.run().violations
+        #expect(violations.isEmpty, "seed \(seed): \(violations.prefix(5))")
+        #expect(simulation.counts["pushes under wrong settings", default: 0] > 0)
+    }
+
+    static func wrongSettings(_ seed: UInt64) -> ClusterSimulation.Options {
+        var options = options(seed)
+        options.settingsGapMax = .milliseconds(500 + seed % 5 * 1000)
+        (options.pushMoodsPerMille, options.addressKindsMax) = (seed % 2 * 200, Int(1 + seed % 3))
+        return options
+    }
+
+    @Test("sees that the sender believes what services say under wrong settings")
+    func believedSettings() {
+        expect("G1", "believeWords under wrong settings") {
+            ($0.settingsGapMax, $0.planted) = (.seconds(2), .believeWords)
+            $0.partition.unreachableMax = .seconds(1)
+        }
+    }
+
     @Test("sees that the sender believes a service which says that all devices are gone")
     func believedWords() {
         expect("G1", "believeWords") {
             ($0.deniesDevices, $0.planted) = (true, .believeWords)
             $0.partition.unreachableMax = .seconds(1)
+        }
+    }
+
+    @Test("sees that a token goes back to Apple's told environment before the pause is over")
+    func heldNothing() {
+        expect("pauses", "holdNothing") {
+            $0.partition.planted = .holdNothing
+            ($0.mistoldPerMille, $0.pushGonePerMille, $0.deniesDevices) = (500, 100, true)
+            ($0.pushes.wordsSettle, $0.pushes.wordRetryMin) = (.milliseconds(1), .milliseconds(300))
         }
     }
 

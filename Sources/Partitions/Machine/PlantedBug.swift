@@ -114,9 +114,8 @@ import Model
         public static let readAhead = PlantedBug(rawValue: 1 << 51)
         /// A receiver takes the times of a frame for times of its own clock (rule: ages-travel).
         public static let believeTimes = PlantedBug(rawValue: 1 << 52)
-        /// A doubted address gets nothing while another address of the device serves
-        /// (rule: one-word-ends-nothing).
-        public static let leaveDoubted = PlantedBug(rawValue: 1 << 53)
+        /// A message for a doubted device is tried again at once (rule: one-word-ends-nothing).
+        public static let holdNothing = PlantedBug(rawValue: 1 << 53)
     }
 
     extension Partition {

@@ -42,9 +42,6 @@ extension Partition {
 
     /// Decides whether the device's next message goes to a doubted address, in the place of the serving one.
     func askDoubted(_ index: UInt32, _ now: Instant) {
-        #if DEBUG
-            if options.planted.contains(.leaveDoubted) { return }
-        #endif
         if let asked = pushes.devices[index]?.asked {
             if let stored = askedAddress(index), nextToPush(index, at: stored, now) != nil,
                 asked.isUncertain || mayGo(index, to: stored, now)
@@ -58,7 +55,7 @@ extension Partition {
                 $0.mark?.state == .doubted && mayServe($0.transport, of: index)
             }),
             // An address behind the serving one gets nothing in any case.
-            doubted.transport.kind < serving.transport.kind, mayAsk(index, doubted, now),
+            doubted.transport.kind < serving.transport.kind, mayAsk(doubted, of: index, now),
             let next = nextToPush(index, at: doubted, now), let other = nextToPush(index, at: serving, now),
             // What the serving address gets next must not be overtaken, nor may its service have it.
             next.position <= other.position, next.record > pushes.foundUpTo,
@@ -69,8 +66,8 @@ extension Partition {
             kind: doubted.transport.kind, generation: doubted.generation)
     }
 
-    /// Of doubts that the partition does not know any more, it asks those that one more word ends.
-    private func mayAsk(_ index: UInt32, _ doubted: StoredTransport, _ now: Instant) -> Bool {
+    /// Where the partition can remember no more doubts, one more word must end the doubted address.
+    private func mayAsk(_ doubted: StoredTransport, of index: UInt32, _ now: Instant) -> Bool {
         if let known = pushes.doubts[index], known.generation == doubted.generation {
             return known.askAt <= now.monotonic
         }
@@ -89,7 +86,7 @@ extension Partition {
 
     /// The sender has answered a message to a doubted address. Where the service has surely not taken the
     /// message, the serving address gets it at once.
-    func noteAsked(_ sending: PushTable.Sending, _ report: PushReport, _ now: Instant) {
+    func noteAsked(_ sending: PushTable.Sending, after report: PushReport, _ now: Instant) {
         let index = sending.index
         guard let asked = pushes.devices[index]?.asked, asked.kind == sending.origin.kind,
             asked.generation == sending.generation

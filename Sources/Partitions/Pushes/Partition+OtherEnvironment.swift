@@ -24,10 +24,12 @@ extension Partition {
     /// A token that the environment has taken a message for has ended there, and is no token of the other.
     func triesElsewhere(_ sending: PushTable.Sending, _ outcome: PushOutcome?) -> Bool {
         let index = sending.index
+        // Another address of the device may be in use meanwhile.
+        let meant = address(of: sending).flatMap { $0.isGone ? nil : $0 }
         // Several messages of now or never may be on their way. Only the other environment's own answer says
         // anything of the token there.
         if outcome == .goneHere, pushes.elsewhere[index] == sending.generation,
-            let stored = pushAddress(index),
+            let stored = meant,
             PushOrigin(sending.origin.project, target(of: index, stored)) != sending.origin
         {
             return true
@@ -40,8 +42,7 @@ extension Partition {
             pushes.unpark(index)
         }
         guard outcome == .goneHere, !isTried,
-            let stored = pushAddress(index), stored.generation == sending.generation,
-            stored.transport.kind == sending.origin.kind, !wasAccepted(index, stored),
+            let stored = meant, stored.generation == sending.generation, !wasAccepted(index, stored),
             otherEnvironment(of: stored.transport, index) != nil
         else { return false }
         #if DEBUG
@@ -68,7 +69,7 @@ extension Partition {
     /// that environment.
     func keepEnvironment(of sending: PushTable.Sending) {
         let index = sending.index
-        guard pushes.elsewhere[index] == sending.generation, let stored = pushAddress(index),
+        guard pushes.elsewhere[index] == sending.generation, let stored = address(of: sending),
             stored.generation == sending.generation,
             let other = otherEnvironment(of: stored.transport, index),
             PushOrigin(sending.origin.project, other) == sending.origin

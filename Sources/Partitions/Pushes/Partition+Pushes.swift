@@ -19,7 +19,7 @@ extension Partition {
         #endif
         var doubted: StoredTransport?
         for one in stored where !one.isGone && mayServe(one.transport, of: index) {
-            if one.mark == nil { return one }
+            if one.mark == nil || isOutdated(one, of: index) { return one }
             doubted = doubted ?? one
         }
         return doubted ?? first
@@ -80,6 +80,9 @@ extension Partition {
         }
         // A device that has ended is looked at too, and forgotten.
         pushes.reopen(Set(changed.keys)) { state.devices.find($0) == nil || isMeant($0) }
+        // Nor does what services said of tokens under the former settings count.
+        pushes.elsewhere.keep { !isMeant($0) }
+        pushes.doubts.keep { !isMeant($0) }
         findOutdated()
         takeBackOutdated(&turn)
         // Another address of a device may get what was over, or not to be pushed, at the former one.
@@ -297,7 +300,7 @@ extension Partition {
                 pushes.unpark(index)
             }
         }
-        noteAsked(sending, report, turn.now)
+        noteAsked(sending, after: report, turn.now)
         // An address that came to use while the message was at the sender is used at once.
         if let stored = pushAddress(index),
             stored.generation != sending.generation || stored.transport.kind != sending.origin.kind

@@ -51,6 +51,13 @@ extension Partition {
         pushServices?[project]?.settings[kind] ?? 0
     }
 
+    /// Whether the address's mark came under other settings: nobody doubts the address now.
+    func isOutdated(_ stored: StoredTransport, of index: UInt32) -> Bool {
+        guard let mark = stored.mark, pushServices != nil else { return false }
+        let project = ProjectNumber(state.devices.project(index))
+        return mark.setting != setting(project, stored.transport.kind)
+    }
+
     func witness(of sending: PushTable.Sending) -> PushWitness? {
         doubt(of: sending)?.witnesses[sending.origin]
     }
@@ -62,7 +69,7 @@ extension Partition {
     }
 
     /// The address to which the message went, where the device has not told another one since.
-    private func address(of sending: PushTable.Sending) -> StoredTransport? {
+    func address(of sending: PushTable.Sending) -> StoredTransport? {
         let known = state.transports[sending.index]?.first { $0.transport.kind == sending.origin.kind }
         return known.flatMap { isMeant($0, sending) ? $0 : nil }
     }
@@ -158,6 +165,9 @@ extension Partition {
 
     private func hold(_ sending: PushTable.Sending, for time: TimeSpan, _ now: Instant) {
         guard case .queued = pushes.state(sending.index) else { return }
+        #if DEBUG
+            if options.planted.contains(.holdNothing) { return }
+        #endif
         pushes.noteFailure(sending.index, at: sending.position)
         pushes.wait(sending.index, until: now.monotonic.advanced(by: time))
     }

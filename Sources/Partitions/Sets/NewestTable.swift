@@ -31,6 +31,13 @@ struct NewestTable<Key: Hashable, Value> {
         return value
     }
 
+    mutating func keep(where isKept: (Key) -> Bool) {
+        guard entries.keys.contains(where: { !isKept($0) }) else { return }
+        order = (order[next...] + order[..<next]).filter(isKept)
+        entries = entries.filter { isKept($0.key) }
+        next = 0
+    }
+
     /// Whether every key stands once in the order, as always.
     var isInOrder: Bool { Set(order) == Set(entries.keys) && order.count == entries.count }
 }

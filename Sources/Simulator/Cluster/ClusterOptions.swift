@@ -49,7 +49,13 @@ extension ClusterSimulation {
         public var addressKindsMax = 1
         /// The time between two changes of a project's push services, at most; 0: none.
         public var servicesGapMax = TimeSpan.zero
-        var changesServices: Bool { servicesGapMax > .zero && pushedPerMille > 0 }
+        var changesServices: Bool {
+            (servicesGapMax > .zero || settingsGapMax > .zero) && pushedPerMille > 0
+        }
+        /// The time between two changes of the setting of a push service, at most; 0: none. Many settings are
+        /// another account's.
+        public var settingsGapMax = TimeSpan.zero
+        var changesSettings: Bool { settingsGapMax > .zero && pushedPerMille > 0 }
         /// Of 1,000 operations of such a device, how many tell another address.
         public var addressPerMille: UInt64 = 40
         /// Of 1,000 messages for a push service, how many the service does not take, and for how many it says

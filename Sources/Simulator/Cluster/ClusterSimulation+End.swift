@@ -219,5 +219,6 @@ extension ClusterSimulation {
             }
         }
         return found + imagesDiffer() + bodiesMissing() + streamsDiffer() + servicesDiffer()
+            + wronglyMarked()
     }
 }

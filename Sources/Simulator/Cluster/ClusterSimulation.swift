@@ -55,6 +55,7 @@ public final class ClusterSimulation {
     private(set) lazy var network = SimulatedNetwork(self)
     private(set) lazy var pushServices = SimulatedPushServices(self)
     private(set) lazy var pushChecks = PushChecks(self)
+    var pushSettings = PushSettings()
     var slots: [Slot] = []
     /// Former processes of machines on which another has begun: they run on until they hear of their fence.
     var ghosts: [SimulatedProcess] = []
@@ -239,6 +240,7 @@ public final class ClusterSimulation {
         scheduleLimits()
         scheduleKeys()
         scheduleServices()
+        scheduleSettings()
         run(until: now + .seconds(options.seconds))
         settle()
         violations += check()

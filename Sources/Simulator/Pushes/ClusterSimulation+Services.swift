@@ -8,11 +8,12 @@ extension ClusterSimulation {
     /// Each project has every service.
     func setAllServices() {
         guard options.changesServices else { return }
+        mendSettings()
         for project in projects { set(Transport.Kind.allCases, of: project) }
     }
 
     func scheduleServices() {
-        guard options.changesServices else { return }
+        guard options.changesServices, options.servicesGapMax > .zero else { return }
         after(roll(options.servicesGapMax), .client) {
             guard self.isLoading, !self.isHealing else { return }
             let project = self.projects[Int(self.roll(UInt64(self.projects.count)))]
@@ -36,9 +37,10 @@ extension ClusterSimulation {
         }
     }
 
-    private func set(_ kinds: [Transport.Kind], of project: ProjectNumber) {
+    func set(_ kinds: [Transport.Kind], of project: ProjectNumber) {
         var services = PushAddress.services(kinds)
         services.triesOtherEnvironment = options.mistoldPerMille > 0
+        services.settings = pushSettings[project]
         guard home.catalog.services[project] != services else { return }
         count("changes of services")
         debug("project \(project.rawValue) has services \(kinds.map(\.word))")

@@ -40,12 +40,14 @@ extension PushChecks {
     func checkService(
         _ job: PushJob, of address: PushAddress, by machine: Partition, _ process: SimulatedProcess
     ) {
-        guard world.options.changesServices, let services = machine.pushServices,
+        guard world.options.changesServices, let all = machine.pushServices,
             world.history.gone[address.device] == nil
         else { return }
-        let served = services[job.project]?.kinds ?? []
+        let services = all[job.project] ?? PushServices()
+        let served = services.kinds
         let isServed = served.contains(address.kind)
-        for kind in surelyStored(address.device, process) {
+        for kind in surelyStored(address.device, process)
+        where !world.pushServices.hasDenied(kind, of: address.device, under: services.settings[kind] ?? 0) {
             let isBetter =
                 served.contains(kind)
                 ? !isServed || kind < address.kind : !isServed && kind < address.kind

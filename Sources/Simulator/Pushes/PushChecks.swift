@@ -34,8 +34,8 @@ final class PushChecks {
     /// Messages of now or never for which a machine has heard that the service was asked.
     private var attempted: Set<Handed> = []
     private var knownGone: Set<Told> = []
-    /// When a machine may push a message again that its service asked to send later, by the clock of the
-    /// machine's process.
+    /// When a machine may push a message again, by the clock of the machine's process. The service has asked
+    /// for the time, or the other one of Apple's environments doubts the device.
     private var askedFor: [Asked: MonotonicTime] = [:]
     /// A machine's newest number of a message, and of each project the newest one when the services changed.
     /// What a service says of the former quota says nothing (rule: former-keys-say-nothing).
@@ -53,8 +53,8 @@ final class PushChecks {
         }
         let message = world.number(ofBody: job.event)
         world.debug(
-            "device \(address.device) is to be pushed \(message) at address \(address.number) by partition"
-                + " \(machine.id.rawValue), push \(job.number)")
+            "device \(address.device) is to be pushed \(message) by \(address.kind.word), address"
+                + " \(address.number), of partition \(machine.id.rawValue), push \(job.number)")
         if !machines.contains(where: { $0 === machine }) { machines.append(machine) }
         let handed = Handed(machine: ObjectIdentifier(machine), device: address.device, message: message)
         var atService = handed
@@ -76,7 +76,7 @@ final class PushChecks {
             world.violate(
                 "pauses",
                 "device \(address.device) is pushed message \(message)"
-                    + " \(time.since(process.monotonic).milliseconds) ms before the service asked for it")
+                    + " \(time.since(process.monotonic).milliseconds) ms before its pause is over")
         }
         checkAcknowledged(message, address.device, before: world.now)
         checkShares(job, by: machine)
@@ -94,6 +94,10 @@ final class PushChecks {
         for project in projects { former[id, default: [:]][project] = numbers[id] }
         askedFor = askedFor.filter {
             $0.key.told.machine != id || !projects.contains(world.clients[$0.key.told.address.device].project)
+        }
+        // Under another setting each address that is gone gets one more try.
+        if world.options.changesSettings {
+            knownGone = knownGone.filter { $0.machine != id || !projects.contains($0.origin.project) }
         }
         // A token that Apple's one environment does not know may go there again, where the project has no
         // service of the other one any more.
@@ -119,7 +123,7 @@ final class PushChecks {
     func told(_ report: PushReport, of job: PushJob, to machine: Partition, of process: SimulatedProcess) {
         guard let address = PushAddress(job.transport) else { return }
         handedOver[ObjectIdentifier(machine)]?.remove(job)
-        world.debug("partition \(machine.id.rawValue) hears of push \(job.number): \(report.result)")
+        world.debug("partition \(machine.id.rawValue) hears of push \(job.number): \(report)")
         let message = world.number(ofBody: job.event)
         let told = Told(
             machine: ObjectIdentifier(machine), address: address, generation: job.generation,
@@ -141,18 +145,27 @@ final class PushChecks {
             knownGone.insert(told)
             // What waits for the device is pushed from the beginning where it tells another address.
             if job.transport.keepsMessages { known = known.filter { $0.device != address.device } }
-        case .doubted:
-            // Apple's other environment does not know the token either, and that is not confirmed: the told
-            // environment, whose word was believed, is asked again.
-            knownGone = knownGone.filter {
-                $0.machine != told.machine || $0.address != address || $0.generation != job.generation
-                    || $0.origin == job.origin
-            }
+        case .doubted(let pause, _):
+            allowAgain(told, message, after: job.isMomentary ? nil : process.monotonic + pause)
         case .later, .closed: break
         }
         if case .overQuota = report.outcome, job.number <= former[told.machine]?[job.project] ?? 0 { return }
         if let asked = report.outcome?.asksFor(atMost: world.options.pushes.askedMax) {
             askedFor[Asked(told: told, message: message)] = process.monotonic + asked
+        }
+    }
+
+    /// Apple's other environment does not know the token either, and that is not confirmed: the told
+    /// environment, whose word was believed, is asked once more: after the message's pause, and until it says
+    /// so again.
+    private func allowAgain(_ told: Told, _ message: UInt64, after time: MonotonicTime?) {
+        let others = knownGone.filter {
+            $0.machine == told.machine && $0.address == told.address && $0.generation == told.generation
+                && $0.origin != told.origin
+        }
+        for other in others {
+            knownGone.remove(other)
+            askedFor[Asked(told: other, message: message)] = time
         }
     }
 

@@ -200,6 +200,7 @@ final class SimulatedApple {
         if !processed.insert(name).inserted {
             world.violate("pools", "a request comes again that the service has processed")
         }
+        if let wrong = world.pushServices.wrongAnswer(request.message) { return wrong }
         if world.isMistold(request.message.job.transport) {
             world.count("tokens of the other environment")
             return .init(status: 400, body: "{\"reason\":\"BadDeviceToken\"}")

@@ -52,6 +52,8 @@ final class SimulatedPushServices {
     private var denied: Set<String> = []
     /// Addresses of which a service has said in this mood that they are gone, by device and kind.
     private var deniedKinds: [Int: Set<Transport.Kind>] = [:]
+    /// Addresses of which a service has said this under wrong settings, with the settings.
+    private var wronglyDenied: [PushAddress: Set<UInt64>] = [:]
     private var moods: [String: (mood: Mood, until: MonotonicTime)] = [:]
 
     init(_ world: ClusterSimulation) { self.world = world }
@@ -145,6 +147,7 @@ final class SimulatedPushServices {
 
     func answer(to request: PushRequest) -> Answer {
         guard let address = PushAddress(request.job.transport) else { return Answer(status: 400) }
+        if let wrong = wrongAnswer(request) { return wrong }
         if gone[address] != nil { return goneAnswer(request) }
         if !isWell, world.chance(world.options.pushGonePerMille) {
             gone[address] = world.now
@@ -182,6 +185,32 @@ final class SimulatedPushServices {
     /// Whether a service has denied an address of this kind: another one of the device may be used.
     func hasDenied(_ kind: Transport.Kind, of device: Int) -> Bool {
         deniedKinds[device]?.contains(kind) ?? false
+    }
+
+    /// What the service says of every device where the message leaves under another account's setting.
+    func wrongAnswer(_ request: PushRequest) -> Answer? {
+        guard world.pushSettings.isWrong(request.setting) else { return nil }
+        world.count("pushes under wrong settings")
+        if let address = PushAddress(request.job.transport) {
+            wronglyDenied[address, default: []].insert(request.setting)
+        }
+        let isOther = world.roll(2) == 0
+        switch request.job.transport.kind {
+        case .web: return Answer(status: isOther ? 404 : 410)
+        case .apns:
+            let reason = isOther ? "BadDeviceToken" : "DeviceTokenNotForTopic"
+            return Answer(status: 400, body: "{\"reason\":\"\(reason)\"}")
+        case .fcm:
+            return Answer(
+                status: 403, body: "{\"error\":{\"details\":[{\"errorCode\":\"SENDER_ID_MISMATCH\"}]}}")
+        }
+    }
+
+    /// Whether a service has denied an address of this kind under this setting.
+    func hasDenied(_ kind: Transport.Kind, of device: Int, under setting: UInt64) -> Bool {
+        wronglyDenied.contains {
+            $0.key.device == device && $0.key.kind == kind && $0.value.contains(setting)
+        }
     }
 
     private func goneAnswer(_ request: PushRequest) -> Answer {

@@ -12,6 +12,8 @@ struct PushRequest {
     var job: PushJob
     /// When the loop handed the message over, by the process's clock.
     var since: MonotonicTime
+    /// The setting of the service under which the message leaves.
+    var setting: UInt64 = 0
 }
 
 /// What a simulated process has between its loops' senders and its clients for push services, in the place of
@@ -47,15 +49,17 @@ final class SimulatedPushes {
 
     /// A loop's sender sends a message.
     func send(_ send: PushSend, fromLoop number: Int) {
+        let kind = send.job.transport.kind
         let message = PushRequest(
-            loop: number, number: send.number, job: send.job, since: process.monotonic)
+            loop: number, number: send.number, job: send.job, since: process.monotonic,
+            setting: process.catalog.services[send.job.project]?.settings[kind] ?? 0)
         if let services = process.catalog.services[message.job.project],
             !services.serves(message.job.transport)
         {
             world.count("pushes without a service")
             return tell(.unset("the project has no such service"), of: message)
         }
-        switch message.job.transport.kind {
+        switch kind {
         case .web: push(message, to: String(decoding: message.job.transport.origin, as: UTF8.self))
         case .apns: apple.send(message)
         case .fcm: relay(of: message.job.project).send(message)

@@ -48,6 +48,9 @@ public struct SwarmDraw: Sendable, CustomStringConvertible {
         add("snapshot-age-ms", 1_800_000, value: magnitude(10, 1_800_000)) {
             $0.partition.snapshotAge = .milliseconds($1)
         }
+        add("wrong-settings-gap-ms", 0, value: roll(3) == 0 ? even(300, 8000) : 0) {
+            $0.settingsGapMax = .milliseconds($1)
+        }
     }
 
     /// A draw of the seed with the traits that a line names (in the form of `description`), and all others
