@@ -297,4 +297,16 @@ struct OtherEnvironmentTests {
         harness.pass(seconds: 11)
         #expect(taken(harness).suffix(1) == ["a in production"])
     }
+
+    @Test("is kept where a message was taken that left under former settings")
+    func takenUnderFormer() throws {
+        let harness = PartitionHarness()
+        let device = try device(harness)
+        harness.publish("a", to: "news")
+        try answer(harness, .goneHere)
+        let services = try #require(harness.partitions[1].pushServices)
+        harness.send(.pushesChanged(services), to: device.partition)
+        try answer(harness, .accepted)
+        #expect(stored(harness, device)?.transport == OtherEnvironmentTests.transport(sandbox: true))
+    }
 }

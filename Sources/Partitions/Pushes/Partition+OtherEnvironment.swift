@@ -69,8 +69,8 @@ extension Partition {
     /// that environment.
     func keepEnvironment(of sending: PushTable.Sending) {
         let index = sending.index
-        guard pushes.elsewhere[index] == sending.generation, let stored = address(of: sending),
-            stored.generation == sending.generation,
+        // The trial may have been forgotten with former settings.
+        guard let stored = address(of: sending), stored.generation == sending.generation,
             let other = otherEnvironment(of: stored.transport, index),
             PushOrigin(sending.origin.project, other) == sending.origin
         else { return }
