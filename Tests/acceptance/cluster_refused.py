@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 from cluster_certificates import Named, cert, first_certificate
+
 from system.checks import check, until, wait
 from system.node import making, start
 
@@ -157,9 +158,9 @@ def thieves(folder, database, nodes, one, two, three, stolen):
         nodes.append(thief)
         tries = {node: node.metrics()[TRIES] for node in (one, two)}
         thief.start()
-        wait(lambda: all(node.metrics()[TRIES] >= tries[node] + 2 for node in (one, two)),
+        wait(lambda tries=tries: all(node.metrics()[TRIES] >= tries[node] + 2 for node in (one, two)),
              "the process to try")
-        wait(lambda: is_cut(thief, one, two), "each try to be refused, in both directions")
+        wait(lambda thief=thief: is_cut(thief, one, two), "each try to be refused, in both directions")
         check(not thief.is_ready(), f"a process with {os.path.basename(form)} gets no link")
         thief.end(signal.SIGTERM)
 
