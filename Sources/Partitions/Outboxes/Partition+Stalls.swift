@@ -63,7 +63,8 @@ extension Partition {
     /// so nobody is to blame while one of these has no owner.
     func lookForStalledConditions(_ turn: inout Turn) {
         var waiting = PartitionMap<ConditionTicket>()
-        for (ticket, resolution) in resolutions.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) }) {
+        let late = resolutions.filter(\.value.isLate)
+        for (ticket, resolution) in late.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) }) {
             guard let pending = state.conditions[ticket],
                 !pending.condition.topics.contains(where: {
                     unowned.contains(state.home(of: $0, in: pending.project))

@@ -4,6 +4,8 @@ import Model
 struct Resolution {
     var answers: [PartitionID: DeviceSet]
     var askedAt: MonotonicTime
+    /// Some partition did not answer within `outboxRetry`.
+    var isLate = false
 }
 
 // Conditions (rule: conditions-at-the-devices). The coordinator stores the send and asks each partition for
@@ -114,6 +116,7 @@ extension Partition {
                 resolve(ticket, [])
             } else {
                 resolutions[ticket]?.askedAt = turn.now.monotonic
+                resolutions[ticket]?.isLate = true
                 ask(ticket, by: proof, &turn)
             }
         }
