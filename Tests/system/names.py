@@ -1,4 +1,4 @@
-"""A name server for tests (RFC 1035): it answers one IPv4 address for every name."""
+"""A name server for tests (RFC 1035): it answers one IPv4 address for every name, or nothing at all."""
 import socket
 import struct
 import threading
@@ -19,10 +19,11 @@ def answer(query, address):
 
 
 class NameServer:
-    """The server at port 53 of 127.0.0.1. `address` may change; `asked` counts the questions."""
+    """The server at port 53 of 127.0.0.1. `address` may change; `asked` counts the questions. It leaves names
+    that begin with `silent` without an answer: `unanswered` has them."""
 
-    def __init__(self, address):
-        self.address, self.asked = address, 0
+    def __init__(self, address, silent=None):
+        self.address, self.asked, self.silent, self.unanswered = address, 0, silent, set()
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 53))
         threading.Thread(target=self.serve, daemon=True).start()
@@ -32,4 +33,8 @@ class NameServer:
         while True:
             query, client = self.socket.recvfrom(512)
             self.asked += 1
+            first = query[13:13 + query[12]].decode()
+            if self.silent and first.startswith(self.silent):
+                self.unanswered.add(first)
+                continue
             self.socket.sendto(answer(query, self.address), client)
