@@ -17,10 +17,14 @@ public struct LeaseWatch {
     public static let stillMin: TimeSpan = .milliseconds(4500)
     /// A living node renews its lease twice a second.
     public static let pause: TimeSpan = .milliseconds(100)
+    /// After a look that was answered later, or that came later, the time begins again: the database, or this
+    /// process, stood still, and what the others wrote meanwhile may have waited too.
+    public static let gapMax: TimeSpan = .milliseconds(1000)
 
     private let name: String
     private var first: [SessionID: UInt64]?
     private var since: MonotonicTime = .zero
+    private var last: MonotonicTime = .zero
 
     /// `name` is the node's own: a former session of that name ends with the node's next one.
     public init(name: String) { self.name = name }
@@ -30,12 +34,14 @@ public struct LeaseWatch {
         _ rows: [SessionRow], asked: MonotonicTime, answered: MonotonicTime
     ) -> Verdict {
         let others = rows.filter { $0.node != name }
+        defer { last = answered }
         guard let first else {
             first = Dictionary(others.map { ($0.id, $0.counter) }) { $1 }
             since = answered
             return others.isEmpty ? .unserved([]) : .open
         }
         guard others.allSatisfy({ first[$0.id] == $0.counter }) else { return .served }
+        if answered.since(last) > LeaseWatch.gapMax { since = answered }
         return others.isEmpty || asked.since(since) >= LeaseWatch.stillMin ? .unserved(others) : .open
     }
 }

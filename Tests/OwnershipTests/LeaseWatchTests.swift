@@ -24,8 +24,26 @@ import Testing
         var watch = LeaseWatch(name: "a")
         let rows = [row(2, "b", 7), row(3, "c", 9)]
         #expect(watch.look(rows, asked: at(0), answered: at(2000)) == .open)
-        #expect(watch.look(rows, asked: at(6499), answered: at(9000)) == .open)
+        for time in stride(from: 2500, to: 6500, by: 500) {
+            #expect(watch.look(rows, asked: at(UInt64(time)), answered: at(UInt64(time))) == .open)
+        }
         #expect(watch.look(rows, asked: at(6500), answered: at(6501)) == .unserved(rows))
+    }
+
+    @Test("begins to wait again after the database or the process stood still", arguments: [true, false])
+    func stoodStill(database: Bool) {
+        var watch = LeaseWatch(name: "a")
+        let rows = [row(2, "b", 7)]
+        _ = watch.look(rows, asked: at(0), answered: at(0))
+        for time in stride(from: 500, through: 4000, by: 500) {
+            #expect(watch.look(rows, asked: at(UInt64(time)), answered: at(UInt64(time))) == .open)
+        }
+        let asked: UInt64 = database ? 4400 : 20_000
+        #expect(watch.look(rows, asked: at(asked), answered: at(20_000)) == .open)
+        for time in stride(from: 20_500, to: 24_500, by: 500) {
+            #expect(watch.look(rows, asked: at(UInt64(time)), answered: at(UInt64(time))) == .open)
+        }
+        #expect(watch.look(rows, asked: at(24_500), answered: at(24_500)) == .unserved(rows))
     }
 
     @Test("sees one that renews among many that do not, and one that has begun since")
