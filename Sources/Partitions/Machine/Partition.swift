@@ -187,7 +187,6 @@ public final class Partition {
         lastToken = UInt64(incarnation) << Partition.tokenBits
         (begunAt, hadWaiting) = (now.monotonic, state.log.union())
         pushes.countedEnds.before = now.wall.milliseconds / 60_000
-        pushes.foundUpTo = state.applied
         #if DEBUG
             if options.planted.contains(.forgetMarks) { state.marks = PartitionMap() }
             if options.planted.contains(.forgetOutboxes) {

@@ -44,7 +44,7 @@ extension Partition {
     private func momentaryTarget(
         _ message: MomentaryPushes.Message, _ index: UInt32
     ) -> (stored: StoredTransport, origin: PushOrigin)? {
-        guard let stored = servingAddress(index), message.kinds.contains(stored.transport.kind),
+        guard let stored = pushAddress(index), message.kinds.contains(stored.transport.kind),
             let (page, slot) = state.devices.find(index)
         else { return nil }
         return (stored, PushOrigin(ProjectNumber(page.projects[slot]), target(of: index, stored)))

@@ -6,12 +6,10 @@ import Model
 // the service has it.
 
 extension Partition {
-    /// The address to which the device's next message is pushed.
-    func pushAddress(_ index: UInt32) -> StoredTransport? { askedAddress(index) ?? servingAddress(index) }
-
-    /// The first address for which the device's project has a service, and of these one that no service
-    /// doubts. Without a service the messages wait for that of the first one.
-    func servingAddress(_ index: UInt32) -> StoredTransport? {
+    /// The address to which the device's messages are pushed: the first one for which the device's project
+    /// has a service, and of these one that no service doubts. Without a service the messages wait for that
+    /// of the first one.
+    func pushAddress(_ index: UInt32) -> StoredTransport? {
         guard let stored = state.transports[index], let first = stored.first(where: { !$0.isGone })
         else { return nil }
         #if DEBUG
@@ -118,7 +116,6 @@ extension Partition {
     }
 
     private func startPush(of index: UInt32, _ turn: inout Turn) {
-        askDoubted(index, turn.now)
         guard let stored = pushAddress(index), let entry = nextToPush(index, turn.now) else {
             return pushes.forget(index)
         }
@@ -173,10 +170,7 @@ extension Partition {
     /// The oldest message that waits for the device, rests on a durable record and has not ended at the
     /// device's push service.
     private func nextToPush(_ index: UInt32, _ now: Instant) -> LogEntry? {
-        pushAddress(index).flatMap { nextToPush(index, at: $0, now) }
-    }
-
-    func nextToPush(_ index: UInt32, at stored: StoredTransport, _ now: Instant) -> LogEntry? {
+        guard let stored = pushAddress(index) else { return nil }
         let (kind, durable) = (stored.transport.kind, pipeline.durable)
         let pushed = state.pushedUpTo(index, by: stored.transport)
         return state.log.waiting(for: index, after: pushed, limit: 1) {
@@ -300,7 +294,6 @@ extension Partition {
                 pushes.unpark(index)
             }
         }
-        noteAsked(sending, after: report, turn.now)
         // An address that came to use while the message was at the sender is used at once.
         if let stored = pushAddress(index),
             stored.generation != sending.generation || stored.transport.kind != sending.origin.kind

@@ -11,9 +11,6 @@ struct Doubt {
     var witnesses: [PushOrigin: PushWitness] = [:]
     /// Whether the word of the environment that the device has told is confirmed.
     var isBelieved = false
-    /// How many words have come, and until when nothing goes to the address while another one serves.
-    var words = 0
-    var askAt = MonotonicTime.zero
 }
 
 /// How many addresses of each project have got the mark of a gone address today.
@@ -135,10 +132,7 @@ extension Partition {
             if triesElsewhere(sending, outcome) { pushes.wantAgain(sending.index) }
             return
         }
-        doubt(sending) {
-            $0.witnesses[sending.origin] = witness
-            $0.noteWord(holding: delay, most: options.goneHold, turn.now.monotonic)
-        }
+        doubt(sending) { $0.witnesses[sending.origin] = witness }
         if triesElsewhere(sending, outcome) {
             doubt(sending) { $0.isBelieved = false }
             return pushes.wantAgain(sending.index)
@@ -155,12 +149,6 @@ extension Partition {
         if let next = pushAddress(sending.index), !next.isSame(as: former) {
             wantPush(sending.index, afterAddress: former)
         }
-    }
-
-    /// Nothing goes to the address for so long where it is doubted and another address serves.
-    func pauseDoubt(of sending: PushTable.Sending, for time: TimeSpan, _ now: MonotonicTime) {
-        guard address(of: sending)?.mark?.state == .doubted else { return }
-        doubt(sending) { $0.pause(for: time, now) }
     }
 
     private func hold(_ sending: PushTable.Sending, for time: TimeSpan, _ now: Instant) {

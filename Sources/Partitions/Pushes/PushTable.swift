@@ -39,7 +39,6 @@ struct PushTable {
         var held: (first: Position, since: MonotonicTime)?
         /// Until when the service of an address is left alone, also where another address is used meanwhile.
         var spared: (generation: UInt64, origin: PushOrigin, until: MonotonicTime)?
-        var asked: Asked?
     }
 
     /// The devices that wait come in steps of this length.
@@ -68,8 +67,6 @@ struct PushTable {
     var doubts = NewestTable<UInt32, Doubt>()
     /// Devices with marks that came under other settings: they get one more try.
     var outdated: [UInt32] = []
-    /// The newest record that this owner found: a former owner may have pushed its messages.
-    var foundUpTo = Sequence.zero
     var brake = GoneBrake()
     /// What services took, and what they did not take.
     var accepted = RecentAttempts()
@@ -281,7 +278,6 @@ struct PushTable {
         closed = closed.filter { !projects.contains($0.key.project) }
         for index in indices where isMeant(index) {
             devices[index]?.spared = nil
-            devices[index]?.asked = nil
             wantAgain(index)
         }
     }

@@ -78,7 +78,6 @@ struct AddressTable: Equatable {
         guard !isEmpty else { return false }
         return devices.contains { $0.contains(index) } || markedDevices.contains { $0.contains(index) }
     }
-    func hasMark(_ index: UInt32) -> Bool { markedDevices.contains { $0.contains(index) } }
     /// The devices with a mark beside their address of the kind, ascending.
     func marked(_ kind: Transport.Kind) -> [UInt32] {
         DeviceSet(markedDevices[Int(kind.rawValue) - 1]).sorted
