@@ -36,6 +36,7 @@ extension Generation {
                 let life = try Catalog.random(lifeBytes)
                 guard try replace(stored, life: life, home) else { continue }
                 standing.life = life
+                standing.fenced = rows.map(\.node)
                 return standing
             case .served, .open:
                 // A node that begins a life writes it before its session, so the record has it by now.

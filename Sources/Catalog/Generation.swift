@@ -65,6 +65,8 @@ package enum Generation {
         package var life: [UInt8] = []
         /// This look has drawn the life.
         package var isNew = false
+        /// The nodes whose sessions were fenced, since no node of the cluster lived (`settled`).
+        package var fenced: [String] = []
         /// The past of each database but the home at that generation, as far as the cluster knows. A node
         /// must not go on in a past that may lack something of this one.
         package var pasts: [Int: EnginePast] = [:]

@@ -63,16 +63,25 @@ extension NodeShared {
             .failure(DrainRefusal(response: APIFailure.precondition(reason)))
         }
         guard let cluster else { return .failure(DrainRefusal(response: NodeShared.notClustered)) }
-        guard let own = cluster.ownCertificate else {
+        let own = cluster.ownCertificates
+        guard !own.isEmpty else {
             return refuse("The nodes of this cluster show no certificates: there are none to refuse.")
         }
-        guard own != certificate else {
+        guard !own.contains(certificate) else {
             return refuse(
                 "\(cluster.name), the node that was asked, shows this certificate itself: all other nodes"
                     + " would refuse it. Give it another certificate first (`tidecast cert sign`), or ask"
                     + " another node.")
         }
-        let nodes = cluster.current.members.filter { $0.info.certificate == certificate }.map(\.name).sorted()
+        let members = cluster.current.members
+        let nodes = members.filter { $0.info.certificate == certificate }.map(\.name).sorted()
+        let silent = members.filter { $0.info.certificate == nil && $0.name != cluster.name }
+            .map(\.name).sorted()
+        guard silent.isEmpty || force else {
+            return refuse(
+                "\(silent.joined(separator: ", ")) does not say which certificate it shows, as a former build"
+                    + " does not, and would go on under a refused one. Upgrade it first, or give --force.")
+        }
         guard nodes.isEmpty || force else {
             let names = nodes.joined(separator: ", ")
             return refuse(

@@ -61,7 +61,7 @@ extension Cluster {
         let asked = Clock.monotonic()
         var told = info
         told.stalled = Ownership.NodeInfo.Stalled(shared.stalledOutboxes.all)
-        told.certificate = ownCertificate
+        told.certificate = ownCertificates.first
         compareCertificate()
         told.stalledConditions = Ownership.NodeInfo.Stalled(shared.stalledConditions.all)
         let described = told

@@ -120,13 +120,16 @@ final class Cluster: @unchecked Sendable {
         handle(.datagram(packet, from: from))
     }
 
-    /// The certificate that this node shows to new connections; `nil` without TLS.
-    var ownCertificate: CertificateFingerprint? { tls.flatMap { CertificateFingerprint($0.fingerprint) } }
+    /// The certificate that this node shows to new connections, and the other forms of it that nodes take for
+    /// it; empty without TLS.
+    var ownCertificates: [CertificateFingerprint] {
+        tls?.fingerprints.compactMap { CertificateFingerprint($0) } ?? []
+    }
 
     /// Tells the core when the catalog begins or ceases to refuse this node's certificate. On the event loop.
     func compareCertificate() {
         let refused = shared.administrator.current.refusedCertificates
-        let isNow = ownCertificate.map(refused.contains) ?? false
+        let isNow = ownCertificates.contains(where: refused.contains)
         guard isNow != isRefused else { return }
         isRefused = isNow
         tellOwnership(.certificateRefused(isNow))

@@ -145,28 +145,8 @@ extension Node {
                 databases.append(database)
             }
         }
-        let generation = try Generation.settled(
-            engine, name: configuration.name, now: { Clock.monotonic() }
-        ) {
-            try Generation.current(engine, databases: databases.count) {
-                var pasts: [Int: EnginePast] = [:]
-                for (index, engine) in further.enumerated() {
-                    if let past = try engine?.past() { pasts[index + 1] = past }
-                }
-                return pasts
-            }
-        }
-        for loss in generation.losses {
-            log.error(
-                "the database failed over, was restored or was replaced: its last records may be lost",
-                metadata: [
-                    "database": "\(loss.database + 1)",
-                    "timeline": "\(loss.former.timeline) to \(loss.now.timeline)",
-                    "system": "\(loss.former.system) to \(loss.now.system)",
-                    "oid": "\(loss.former.database) to \(loss.now.database)",
-                    "generation": "\(generation.number)",
-                ])
-        }
+        let generation = try settle(
+            engine, further, databases: databases.count, name: configuration.name, log: log)
         for number in databases.indices.dropFirst() {
             databases[number].options.knownPast = generation.pasts[number]
         }
@@ -192,6 +172,46 @@ extension Node {
             }, contents: contents, formerQuotas: FormerQuotas(),
             catalogVersion: contents.version ?? [], generation: generation.number,
             life: generation.life, databases: databases)
+    }
+
+    /// The generation and the life with which the node begins.
+    private static func settle(
+        _ engine: any ClusterEngine, _ further: [PostgresEngine?], databases: Int, name: String, log: Logger
+    ) throws -> Generation.Standing {
+        var isWaiting = false
+        let pause = { (length: TimeSpan) in
+            if !isWaiting { log.info("the node looks whether another one renews its lease") }
+            isWaiting = true
+            usleep(UInt32(length.microseconds))
+        }
+        let generation = try Generation.settled(
+            engine, name: name, now: { Clock.monotonic() }, pause: pause
+        ) {
+            try Generation.current(engine, databases: databases) {
+                var pasts: [Int: EnginePast] = [:]
+                for (index, engine) in further.enumerated() {
+                    if let past = try engine?.past() { pasts[index + 1] = past }
+                }
+                return pasts
+            }
+        }
+        if !generation.fenced.isEmpty {
+            log.notice(
+                "no other node lives: their sessions are fenced, and the cluster begins again",
+                metadata: ["fenced": "\(generation.fenced.joined(separator: ","))"])
+        }
+        for loss in generation.losses {
+            log.error(
+                "the database failed over, was restored or was replaced: its last records may be lost",
+                metadata: [
+                    "database": "\(loss.database + 1)",
+                    "timeline": "\(loss.former.timeline) to \(loss.now.timeline)",
+                    "system": "\(loss.former.system) to \(loss.now.system)",
+                    "oid": "\(loss.former.database) to \(loss.now.database)",
+                    "generation": "\(generation.number)",
+                ])
+        }
+        return generation
     }
 
     /// Makes the partitions of a cluster on one database, or finds them, and returns their histories.

@@ -15,16 +15,22 @@ public struct LeaseWatch {
 
     /// As long as a node waits before it fences another one that gossip does not hold dead.
     public static let stillMin: TimeSpan = .milliseconds(4500)
+    /// A session without a renewal may be of a node that is being built.
+    public static let bornMin: TimeSpan = .seconds(15)
     /// A living node renews its lease twice a second.
     public static let pause: TimeSpan = .milliseconds(100)
-    /// After a look that was answered later, or that came later, the time begins again: the database, or this
-    /// process, stood still, and what the others wrote meanwhile may have waited too.
+    /// A look that is answered so much later than the one before it, beside the usual length of a look, shows
+    /// nothing: the database, or this process, stood still, and what the others wrote may have waited too.
     public static let gapMax: TimeSpan = .milliseconds(1000)
+    /// So much is to be seen after such a look.
+    public static let afterGap: TimeSpan = .milliseconds(3000)
 
     private let name: String
     private var first: [SessionID: UInt64]?
-    private var since: MonotonicTime = .zero
     private var last: MonotonicTime = .zero
+    /// For how long the leases were seen to stand still.
+    private var still: TimeSpan = .zero
+    private var shortest: TimeSpan = .seconds(3600)
 
     /// `name` is the node's own: a former session of that name ends with the node's next one.
     public init(name: String) { self.name = name }
@@ -34,14 +40,25 @@ public struct LeaseWatch {
         _ rows: [SessionRow], asked: MonotonicTime, answered: MonotonicTime
     ) -> Verdict {
         let others = rows.filter { $0.node != name }
-        defer { last = answered }
+        let gap = answered.since(last)
+        shortest = min(shortest, answered.since(asked))
+        last = answered
         guard let first else {
             first = Dictionary(others.map { ($0.id, $0.counter) }) { $1 }
-            since = answered
             return others.isEmpty ? .unserved([]) : .open
         }
         guard others.allSatisfy({ first[$0.id] == $0.counter }) else { return .served }
-        if answered.since(last) > LeaseWatch.gapMax { since = answered }
-        return others.isEmpty || asked.since(since) >= LeaseWatch.stillMin ? .unserved(others) : .open
+        // Where each look is slow, so are the others' renewals.
+        let longest = (need(others) + shortest * 3)
+        if gap > LeaseWatch.gapMax + shortest * 4 {
+            still = min(still, longest - LeaseWatch.afterGap)
+        } else {
+            still = still + gap
+        }
+        return others.isEmpty || still >= longest ? .unserved(others) : .open
+    }
+
+    private func need(_ others: [SessionRow]) -> TimeSpan {
+        others.contains { $0.counter == 0 } ? LeaseWatch.bornMin : LeaseWatch.stillMin
     }
 }

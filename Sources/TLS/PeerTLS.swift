@@ -53,7 +53,7 @@ public final class PeerTLS: Sendable {
         var context: TLSContext
         var nodes: [String]
         var notAfter: Int64
-        var fingerprint: [UInt8]
+        var fingerprints: [[UInt8]]
         var digest: [UInt8]
         var watch: CertificateWatch
     }
@@ -77,8 +77,8 @@ public final class PeerTLS: Sendable {
     /// When the certificate ends, in seconds since 1970.
     public var notAfter: Int64 { state.withLock { $0.notAfter } }
 
-    /// The SHA-256 of the certificate's DER form.
-    public var fingerprint: [UInt8] { state.withLock { $0.fingerprint } }
+    /// The SHA-256 of each DER form of the certificate that other nodes take for it, the file's own first.
+    public var fingerprints: [[UInt8]] { state.withLock { $0.fingerprints } }
 
     private static func read(
         _ files: PeerFiles, _ node: String, watch: CertificateWatch
@@ -93,9 +93,14 @@ public final class PeerTLS: Sendable {
                     + " and this node is \(node)")
         }
         let context = try TLSContext(pair, authorityFile: files.authority)
+        let authorities = try PEMFile.certificates(authority, of: files.authority)
+        defer { authorities.forEach { X509_free($0) } }
+        var forms = [X509Fingerprint.of(pair.certificates[0])]
+        for issuer in authorities + pair.certificates.dropFirst() {
+            forms += X509Fingerprint.forms(of: pair.certificates[0], issuer: issuer).dropFirst()
+        }
         return State(
-            context: context, nodes: nodes, notAfter: pair.notAfter,
-            fingerprint: X509Fingerprint.of(pair.certificates[0]),
+            context: context, nodes: nodes, notAfter: pair.notAfter, fingerprints: forms,
             digest: pair.digest + CertificatePair.digest(authority), watch: watch)
     }
 

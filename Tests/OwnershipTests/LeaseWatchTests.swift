@@ -19,31 +19,51 @@ import Testing
         #expect(watch.look([row(1, "a", 7)], asked: at(0), answered: at(1)) == .unserved([]))
     }
 
+    /// Looks each 500 ms that take `length`, from `start` on. Returns when the cluster counts as unserved.
+    private func unserved(
+        _ watch: inout LeaseWatch, _ rows: [SessionRow], from start: UInt64, length: UInt64 = 0
+    ) -> UInt64? {
+        for time in stride(from: start, to: start + 60_000, by: 500) {
+            let verdict = watch.look(rows, asked: at(time - length), answered: at(time))
+            if verdict == .unserved(rows) { return time }
+            guard verdict == .open else { return nil }
+        }
+        return nil
+    }
+
     @Test("waits while leases stand still, counted from the answer to the first look")
     func still() {
         var watch = LeaseWatch(name: "a")
-        let rows = [row(2, "b", 7), row(3, "c", 9)]
-        #expect(watch.look(rows, asked: at(0), answered: at(2000)) == .open)
-        for time in stride(from: 2500, to: 6500, by: 500) {
-            #expect(watch.look(rows, asked: at(UInt64(time)), answered: at(UInt64(time))) == .open)
-        }
-        #expect(watch.look(rows, asked: at(6500), answered: at(6501)) == .unserved(rows))
+        #expect(unserved(&watch, [row(2, "b", 7), row(3, "c", 9)], from: 2000) == 6500)
     }
 
-    @Test("begins to wait again after the database or the process stood still", arguments: [true, false])
+    @Test("waits longer for a session that has just begun, and where each look is slow")
+    func slow() {
+        var watch = LeaseWatch(name: "a")
+        #expect(unserved(&watch, [row(2, "b", 7), row(3, "c", 0)], from: 2000) == 17_000)
+        watch = LeaseWatch(name: "a")
+        #expect(unserved(&watch, [row(2, "b", 7)], from: 2000, length: 400) == 8000)
+        // Looks of 3 s, each begun when the one before is over.
+        watch = LeaseWatch(name: "a")
+        var found: [LeaseWatch.Verdict] = []
+        for time in stride(from: UInt64(3000), through: 18_000, by: 3000) {
+            found.append(watch.look([row(2, "b", 7)], asked: at(time - 2900), answered: at(time)))
+        }
+        #expect(found.dropLast().allSatisfy { $0 == .open } && found.last == .unserved([row(2, "b", 7)]))
+    }
+
+    @Test(
+        "looks for three seconds more after the database or the process stood still",
+        arguments: [true, false])
     func stoodStill(database: Bool) {
         var watch = LeaseWatch(name: "a")
         let rows = [row(2, "b", 7)]
         _ = watch.look(rows, asked: at(0), answered: at(0))
-        for time in stride(from: 500, through: 4000, by: 500) {
-            #expect(watch.look(rows, asked: at(UInt64(time)), answered: at(UInt64(time))) == .open)
+        for time in stride(from: UInt64(500), through: 4000, by: 500) {
+            #expect(watch.look(rows, asked: at(time), answered: at(time)) == .open)
         }
-        let asked: UInt64 = database ? 4400 : 20_000
-        #expect(watch.look(rows, asked: at(asked), answered: at(20_000)) == .open)
-        for time in stride(from: 20_500, to: 24_500, by: 500) {
-            #expect(watch.look(rows, asked: at(UInt64(time)), answered: at(UInt64(time))) == .open)
-        }
-        #expect(watch.look(rows, asked: at(24_500), answered: at(24_500)) == .unserved(rows))
+        #expect(watch.look(rows, asked: at(database ? 4400 : 20_000), answered: at(20_000)) == .open)
+        #expect(unserved(&watch, rows, from: 20_500) == 23_000)
     }
 
     @Test("sees one that renews among many that do not, and one that has begun since")

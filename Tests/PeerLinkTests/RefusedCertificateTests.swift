@@ -43,8 +43,8 @@ import Testing
         private let peers: NIOLoopBound<PeerConnections>
 
         init(_ group: MultiThreadedEventLoopGroup, there theirs: PeerTLS, here ours: PeerTLS) throws {
-            thereShows = try #require(CertificateFingerprint(theirs.fingerprint))
-            hereShows = try #require(CertificateFingerprint(ours.fingerprint))
+            thereShows = try #require(CertificateFingerprint(theirs.fingerprints[0]))
+            hereShows = try #require(CertificateFingerprint(ours.fingerprints[0]))
             server = try PeerServer(
                 group: group, host: "127.0.0.1", port: 0, identity: Two.identity(2),
                 trust: .test(mayOmitProof: false, refused: thereRefuses), tls: theirs, events: there.events)
@@ -107,8 +107,8 @@ import Testing
     @Test("is no other certificate, of another node or of the same")
     func others() throws {
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let former = try #require(CertificateFingerprint(try tls("node-1").fingerprint))
-        let third = try #require(CertificateFingerprint(try tls("node-3").fingerprint))
+        let former = try #require(CertificateFingerprint(try tls("node-1").fingerprints[0]))
+        let third = try #require(CertificateFingerprint(try tls("node-3").fingerprints[0]))
         let two = try Two(group, there: try tls("node-2"), here: try tls("node-1"))
         #expect(try two.reach())
         let resets = two.there.resets

@@ -111,6 +111,8 @@ def mistakes(one, three, former):
     said(one, "accept", "nothing", fails="64 hexadecimal digits")
     said(one, "refuse", own, fails="one, the node that was asked, shows this certificate itself")
     said(one, "refuse", own, "--force", fails="one, the node that was asked, shows this certificate itself")
+    said(one, "refuse", other_form(one.shows), "--force",
+         fails="one, the node that was asked, shows this certificate itself")
     said(one, "refuse", former, fails="three shows this certificate now")
     said(one, "accept", former, fails="does not refuse the certificate")
     check(not one.links_down() and not three.links_down() and one.view()["refusedCertificates"] == [],
@@ -141,13 +143,18 @@ def refuse(one, two, three, former):
           f"the audit log has it: {entry}")
 
 
+def other_form(file):
+    """Writes the certificate with the other form of its signature, and returns its fingerprint."""
+    with open(f"{file}-twin.pem", "w", encoding="ascii") as out:
+        out.write(twin(f"{file}.pem"))
+    return fingerprint(f"{file}-twin.pem")
+
+
 def thieves(folder, database, nodes, one, two, three, stolen):
     """Processes with a copy of the refused certificate and its key, while node three is down."""
     three.end(signal.SIGTERM)
     copy(stolen, f"{stolen}-twin")
-    with open(f"{stolen}-twin.pem", "w", encoding="ascii") as file:
-        file.write(twin(f"{stolen}.pem"))
-    check(fingerprint(f"{stolen}-twin.pem") != fingerprint(f"{stolen}.pem"),
+    check(other_form(stolen) != fingerprint(f"{stolen}.pem"),
           "the other form of the signature has another fingerprint")
     for form in (stolen, f"{stolen}-twin"):
         own = os.path.join(folder, os.path.basename(form))
@@ -185,6 +192,12 @@ def main():
         stand(one, two, three)
         wait(lambda: owned(one, "three") > 0, "the node to own partitions again")
         check(one.view()["refusedCertificates"] == [], "accept is the way back, without a restart")
+
+        said(two, "refuse", other_form(three.shows))
+        wait(lambda: is_cut(three, one, two), "the other form to cut the links too")
+        wait(lambda: "refuses this node's certificate" in three.asked("/readyz")[1], "the node to know of it")
+        said(two, "accept", other_form(three.shows))
+        stand(one, two, three)
 
         said(two, "refuse", former, "--force")
         wait(lambda: is_cut(three, one, two), "the links to be cut again")

@@ -40,7 +40,8 @@ def main():
             check(asked <= failed + PLACES * LOOPS,
                   f"{asked} names asked for, {failed:.0f} attempts over: {PLACES} at once")
         # Each attempt ends when the resolver gives up, and makes room for the next name.
-        wait(lambda: shop.pushed("failed") > 0 and len(names.unanswered) > PLACES, "the next names' turn", 120)
+        wait(lambda: shop.pushed("failed") > 0 and len(names.unanswered) > PLACES, "the next names' turn",
+             120)
         check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
         server.end()
         service.close()

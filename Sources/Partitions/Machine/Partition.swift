@@ -39,6 +39,7 @@ public final class Partition {
     var outboxWaits = PartitionMap<StallWatch<Sequence>>()
     /// Partitions that did not answer the oldest condition for which this one lacks them.
     var conditionWaits = PartitionMap<StallWatch<ConditionTicket>>()
+    var conditionsLookedAt: MonotonicTime = .zero
     /// Partitions without an owner, as far as the loop knows: it tells before `start` and with each change.
     public var unowned = PartitionSet()
     var outboxWaiters = PartitionMap<[OutboxWaiter]>()

@@ -62,6 +62,10 @@ extension Partition {
     /// partition answers only when the condition's topics' partitions have acknowledged what was under way,
     /// so nobody is to blame while one of these has no owner.
     func lookForStalledConditions(_ turn: inout Turn) {
+        // Each condition has a retry of its own, so the machine wakes more often than it need look.
+        let isDue = turn.now.monotonic.since(conditionsLookedAt) >= options.outboxRetry
+        guard isDue || resolutions.isEmpty else { return }
+        conditionsLookedAt = turn.now.monotonic
         var waiting = PartitionMap<ConditionTicket>()
         let late = resolutions.filter(\.value.isLate)
         for (ticket, resolution) in late.sorted(by: { ConditionTicket.isBefore($0.key, $1.key) }) {
