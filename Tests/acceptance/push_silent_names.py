@@ -1,4 +1,4 @@
-"""Push services whose names nobody answers for: see push_silent_names.sh."""
+"""Push services whose names nobody answers for: see push_names.sh."""
 import os
 
 from system.checks import check, wait
