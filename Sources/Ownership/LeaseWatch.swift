@@ -49,13 +49,13 @@ public struct LeaseWatch {
         }
         guard others.allSatisfy({ first[$0.id] == $0.counter }) else { return .served }
         // Where each look is slow, so are the others' renewals.
-        let longest = (need(others) + shortest * 3)
+        let needed = need(others) + shortest * 3
         if gap > LeaseWatch.gapMax + shortest * 4 {
-            still = min(still, longest - LeaseWatch.afterGap)
+            still = min(still, needed - LeaseWatch.afterGap)
         } else {
             still = still + gap
         }
-        return others.isEmpty || still >= longest ? .unserved(others) : .open
+        return others.isEmpty || still >= needed ? .unserved(others) : .open
     }
 
     private func need(_ others: [SessionRow]) -> TimeSpan {
