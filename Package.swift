@@ -42,7 +42,10 @@ func nio(_ others: String...) -> [Target.Dependency] {
     (["NIOCore"] + others).map { .product(name: $0, package: "swift-nio") }
 }
 
-let ground: [Target] = [
+/// A queue: the first element goes in constant time.
+let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
+
+let libraries: [Target] = [
     .system("CNghttp2", pkgConfig: "libnghttp2", apt: "libnghttp2-dev"),
     .system("COpenSSL", pkgConfig: "openssl", apt: "libssl-dev"),
     .system("CLZ4", pkgConfig: "liblz4", apt: "liblz4-dev"),
@@ -63,97 +66,103 @@ let model: [Target] = [
     .floor("Bytes", on: ["CLZ4", "CXXHash"], settings: simulated),
     .floor("HTTPMessages", on: ["CZlib"]),
     .floor("RegistrationIDs", on: ["Model", "COpenSSL"]),
-    .floor("PushMessages", on: ["Model", "COpenSSL", "CSimdjson"]),
 ]
 
 let core: [Target] = [
-    .floor("Journal", on: ["Model", "Bytes", "CXXHash"], settings: simulated),
-    .floor("Credentials", on: ["Model", "Bytes", "RegistrationIDs"]),
+    .floor("Journal", on: ["Model", "Bytes", "CXXHash", deque], settings: simulated),
     .floor("Quotas", on: ["Model", "Bytes"], settings: simulated),
     .floor("Placement", on: ["Model"], settings: simulated),
-    .floor("Partitions", on: ["Model", "Bytes", "Journal", "Placement", "CRoaring"], settings: simulated),
-    .floor("PushScheduling", on: ["Model"], settings: simulated),
+    .floor(
+        "Partitions", on: ["Model", "Bytes", "Journal", "Placement", "CRoaring", deque], settings: simulated),
     .floor("Membership", on: ["Model", "Bytes"], settings: simulated),
     .floor("Ownership", on: ["Model", "Bytes", "Journal", "Placement"], settings: simulated),
-    .floor("Routing", on: ["Model", "Bytes", "Placement", "Partitions", "Quotas"], settings: simulated),
+    .floor(
+        "Routing", on: ["Model", "Bytes", "Placement", "Partitions", "Quotas", deque], settings: simulated),
     .floor(
         "NodeCore",
         on: [
             "Model", "Bytes", "Journal", "Placement", "Partitions", "Quotas", "Membership", "Ownership",
-            "Routing",
+            "Routing", deque,
         ], settings: simulated),
 ]
 
-/// Files for browsers, as code, so that the program is one file.
-let webFiles = ["messaging.js", "messaging-sw.js", "demo.html", "demo.css", "demo.js"]
-
-let api: [Target] = [
-    .target(
-        name: "WebClient", dependencies: ["HTTPMessages", "CXXHash"],
-        resources: webFiles.map { .embedInCode("Resources/\($0)") }, swiftSettings: settings),
-    .floor(
-        "FCMAPI",
-        on: [
-            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Credentials", "Partitions",
-            "Routing", "Quotas", "WebClient", "CSimdjson", "COpenSSL",
-        ]),
+let push: [Target] = [
+    .floor("PushMessages", on: ["Model", "HTTPMessages", "COpenSSL", "CSimdjson"]),
+    .floor("PushScheduling", on: ["Model", deque], settings: simulated),
+    .floor("PushDesk", on: ["Model", "PushMessages", "PushScheduling"], settings: simulated),
 ]
 
 let catalog: [Target] = [
+    .floor("Credentials", on: ["Model", "Bytes", "RegistrationIDs", "PushMessages", "COpenSSL"]),
     .floor(
         "Catalog",
         on: [
             "Model", "Bytes", "RegistrationIDs", "Journal", "Credentials", "Ownership", "Quotas", "NodeCore",
-            "FCMAPI", "COpenSSL",
-        ])
+            "COpenSSL",
+        ]),
 ]
 
-/// The client for apps. It imports nothing of the server's, and has no unsafe flags: SwiftPM refuses a product
-/// with such flags where an app depends on it.
-let clientSettings: [SwiftSetting] = [.swiftLanguageMode(.v6)]
-let client: [Target] = [
-    .floor("TidecastMessaging", settings: clientSettings)
+/// Files for browsers, as code, so that the program is one file. `client` is a link to Clients/JavaScript,
+/// because SwiftPM wants a target's resources below the target's folder.
+let webFiles =
+    ["demo.html", "demo.css", "demo.js", "client/messaging.js", "client/messaging-sw.js"]
+    + ["registration", "server", "storage", "stream", "tabs", "time", "topics"]
+    .map { "client/messaging/\($0).js" }
+
+let api: [Target] = [
+    .floor(
+        "FCMAPI",
+        on: [
+            "Model", "HTTPMessages", "RegistrationIDs", "PushMessages", "Credentials", "Partitions",
+            "Routing", "Quotas", "WebClient", "CSimdjson", "COpenSSL", deque,
+        ]),
+    .target(
+        name: "WebClient", dependencies: ["HTTPMessages", "CXXHash"], exclude: ["Resources/client/check"],
+        resources: webFiles.map { .embedInCode("Resources/\($0)") }, swiftSettings: settings),
 ]
 
 let shells: [Target] = [
+    .floor("HTTP2", on: ["CNghttp2"]),
     .floor("TLS", on: ["COpenSSL"] + nio()),
     .floor("Listener", on: ["Model", "HTTPMessages", "Quotas"] + nio("NIOPosix")),
     .floor(
         "Edge",
-        on: ["Model", "HTTPMessages", "CNghttp2", "TLS", "Listener"]
+        on: ["Model", "HTTPMessages", "HTTP2", "TLS", "Listener", deque]
             + nio("NIOPosix", "NIOHTTP1", "NIOWebSocket")),
     .floor("EngineDriver", on: ["Model", "Journal"]),
     .floor("SQLiteEngine", on: ["Model", "Bytes", "Journal", "CSQLite"]),
     .floor("PeerLink", on: ["Model", "Bytes", "TLS", "Listener"] + nio("NIOPosix")),
-    .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "CPQ"]),
+    .floor("PostgresEngine", on: ["Model", "Bytes", "Journal", "Ownership", "CPQ"]),
     .floor("PushClient", on: ["Model", "PushScheduling", "CCurl"]),
     .floor(
-        "APNsClient", on: ["Model", "PushMessages", "PushScheduling", "CNghttp2", "TLS"] + nio("NIOPosix"),
+        "APNsClient", on: ["Model", "PushMessages", "PushScheduling", "HTTP2", "TLS"] + nio("NIOPosix"),
         settings: simulated),
-    .floor("LoadGenerator", on: ["Model", "CNghttp2", "CEpoll"]),
-    .floor("CommandOutput"),
 ]
 
-let worlds: [Target] = [
+let node: [Target] = [
     .floor(
         "Node",
         on: [
             "Model", "Bytes", "HTTPMessages", "RegistrationIDs", "PushMessages", "Journal", "Credentials",
             "Quotas",
             "Partitions", "Routing", "EngineDriver", "FCMAPI", "Catalog", "Edge", "Listener", "Membership",
-            "Ownership", "PushScheduling",
+            "Ownership", "PushDesk", "PushScheduling",
             "NodeCore", "PeerLink", "PostgresEngine",
             "TLS", "PushClient", "APNsClient",
             "SQLiteEngine", "COpenSSL",
             .product(name: "Logging", package: "swift-log"),
-        ] + nio("NIOPosix")),
-    .floor("MemoryEngine", on: ["Model", "Journal"], settings: simulated),
+        ] + nio("NIOPosix"))
+]
+
+let simulation: [Target] = [
     .floor("VirtualTime", on: ["Model"], settings: simulated),
+    .floor("MemoryEngine", on: ["Model", "Journal"], settings: simulated),
     .floor(
         "Simulator",
         on: [
             "VirtualTime", "MemoryEngine", "Model", "Bytes", "PushMessages", "Journal", "Quotas",
-            "Membership", "Placement", "Partitions", "Ownership", "Routing", "PushScheduling", "NodeCore",
+            "Membership", "Placement", "Partitions", "Ownership", "Routing", "PushDesk", "PushScheduling",
+            "NodeCore", "Catalog",
         ], settings: simulated),
 ]
 
@@ -170,6 +179,7 @@ let programs: [Target] = [
         ] + allocator + nio("NIOPosix", "NIOHTTP1"),
         swiftSettings: settings + (isSanitized ? [.define("TIDECAST_SANITIZE")] : []),
         linkerSettings: isSanitized ? [] : [.linkedLibrary("jemalloc")]),
+    .floor("CommandOutput"),
     .executableTarget(
         name: "tidecast-bench",
         dependencies: [
@@ -177,8 +187,8 @@ let programs: [Target] = [
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
         ],
         swiftSettings: settings),
-    .executableTarget(
-        name: "messaging-sample", dependencies: ["TidecastMessaging"], swiftSettings: clientSettings),
+    .floor("LoadGenerator", on: ["Model", "HTTP2", "CEpoll"]),
+    .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
 ]
 
 /// Measuring programs, built only on request: `TIDECAST_BENCH=1 swift build -c release --product core-bench`.
@@ -194,7 +204,6 @@ let benches: [Target] =
         .executableTarget(name: "push-bench", dependencies: ["PushClient"], swiftSettings: settings),
         .executableTarget(
             name: "apns-bench", dependencies: ["APNsClient", "PushScheduling"], swiftSettings: settings),
-        .executableTarget(name: "simulate", dependencies: ["Simulator"], swiftSettings: settings),
     ] : []
 
 /// `FUZZ=1 swift build --sanitize fuzzer --scratch-path .build/fuzz --product fuzz`; a fuzzer brings its own
@@ -216,17 +225,17 @@ let tests: [Target] = [
     .tests(of: "Bytes", with: ["Model"]),
     .tests(of: "CommandOutput"),
     .tests(of: "RegistrationIDs", with: ["Model"]),
-    .tests(of: "PushMessages", with: ["Model", "COpenSSL"]),
+    .tests(of: "PushMessages", with: ["Model", "HTTPMessages", "COpenSSL"]),
     .tests(of: "Journal", with: ["Model", "Bytes", "MemoryEngine"]),
     .tests(of: "Credentials", with: ["Model", "Bytes", "RegistrationIDs"]),
     .target(
         name: "StoryTelling", dependencies: ["Model", "Journal", "Partitions", "VirtualTime"],
-        path: "Tests/StoryTelling", swiftSettings: settings),
+        path: "Tests/Support/StoryTelling", swiftSettings: settings),
     .tests(of: "Quotas", with: ["Model", "StoryTelling", "VirtualTime"], exclude: ["Stories"]),
     .tests(of: "Placement", with: ["Model"]),
-    .target(name: "StoredFormats", path: "Tests/StoredFormats", swiftSettings: settings),
+    .target(name: "StoredFormats", path: "Tests/Support/StoredFormats", swiftSettings: settings),
     .tests(
-        of: "Membership", with: ["Model", "Bytes", "Journal", "Simulator", "StoredFormats", "StoryTelling"],
+        of: "Membership", with: ["Model", "Bytes", "Simulator", "StoredFormats", "StoryTelling"],
         exclude: ["Stories"]),
     .tests(
         of: "Ownership",
@@ -258,60 +267,76 @@ let tests: [Target] = [
         of: "Edge",
         with: ["Model", "HTTPMessages", "Listener"] + nio("NIOPosix", "NIOEmbedded", "NIOHTTP1")),
     .target(
-        name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/EngineContract",
+        name: "EngineContract", dependencies: ["Model", "Journal"], path: "Tests/Support/EngineContract",
         swiftSettings: settings),
     .tests(
         of: "SQLiteEngine",
-        with: [
-            "Model", "Bytes", "Journal", "EngineDriver", "MemoryEngine", "CSQLite", "EngineContract",
-        ]),
+        with: ["Model", "Journal", "EngineDriver", "MemoryEngine", "CSQLite", "EngineContract"]),
     .tests(
         of: "PeerLink",
-        with: ["Model", "Bytes", "Journal", "TLS", "StoredFormats", "COpenSSL"] + nio("NIOPosix")),
-    .tests(of: "PostgresEngine", with: ["Model", "Bytes", "Journal", "Ownership", "EngineContract", "CPQ"]),
+        with: ["Model", "Bytes", "TLS", "Listener", "StoredFormats"] + nio("NIOPosix")),
+    .tests(of: "PostgresEngine", with: ["Model", "Journal", "Ownership", "EngineContract", "CPQ"]),
     .tests(
         of: "Catalog",
-        with: ["Model", "Bytes", "Journal", "MemoryEngine", "Credentials", "FCMAPI", "NodeCore"]),
+        with: [
+            "Model", "Bytes", "RegistrationIDs", "Journal", "Quotas", "MemoryEngine", "Credentials",
+            "NodeCore",
+        ]),
     .tests(
         of: "Node",
         with: [
-            "Model", "MemoryEngine", "PushMessages", "APNsClient", "Credentials", "FCMAPI", "Catalog",
-            "Partitions", "PushScheduling", "NodeCore", "PushClient",
+            "Model", "MemoryEngine", "PushMessages", "Credentials", "FCMAPI", "Catalog", "Partitions",
+            "PushDesk", "PushScheduling", "NodeCore", "PushClient",
             .product(name: "Logging", package: "swift-log"),
         ] + nio("NIOPosix")),
     .tests(of: "PushScheduling", with: ["Model"]),
-    .tests(of: "PushClient", with: ["TLS", "CNghttp2"] + nio("NIOPosix")),
-    .tests(of: "APNsClient", with: ["PushScheduling", "TLS", "CNghttp2"] + nio("NIOPosix")),
+    .tests(of: "PushDesk", with: ["Model", "PushMessages", "PushScheduling"]),
+    .target(
+        name: "PushStandIn", dependencies: ["HTTP2", "TLS"] + nio("NIOPosix"),
+        path: "Tests/Support/PushStandIn",
+        swiftSettings: settings),
+    .tests(of: "PushClient", with: ["PushStandIn"]),
+    .tests(of: "APNsClient", with: ["PushScheduling", "PushStandIn"]),
     .tests(of: "LoadGenerator", with: ["Model"]),
     .tests(
         of: "Simulator",
         with: [
-            "Model", "PushMessages", "Bytes", "Journal", "Membership", "Ownership", "Quotas", "Placement",
-            "Partitions", "Routing", "PushScheduling", "NodeCore", "StoryTelling",
+            "Model", "PushMessages", "Bytes", "Journal", "Membership", "Ownership", "Quotas",
+            "Partitions", "Routing", "PushDesk", "PushScheduling", "NodeCore", "StoryTelling",
         ], exclude: ["ClusterStories"]),
-    .tests(of: "TidecastMessaging"),
     .testTarget(name: "HouseRulesTests", swiftSettings: settings),
 ]
+
+/// A target's folder is `Sources/FLOOR/TARGET`, and its tests' folder is `Tests/FLOOR/TARGETTests`. The floor
+/// `Node` is one target.
+let floors: [(name: String, targets: [Target])] = [
+    ("Libraries", libraries), ("Model", model), ("Core", core), ("Push", push), ("Catalog", catalog),
+    ("API", api), ("Shells", shells), ("Simulation", simulation), ("Programs", programs + benches + fuzzers),
+]
+for (floor, targets) in floors {
+    for target in targets {
+        target.path = "Sources/\(floor)/\(target.name)"
+        for its in tests where its.name == "\(target.name)Tests" { its.path = "Tests/\(floor)/\(its.name)" }
+    }
+}
 
 /// `TIDECAST_TESTS=0` leaves the tests out, for a build where their folders are not: that of the image.
 let isWithTests = Context.environment["TIDECAST_TESTS"] != "0"
 
 let package = Package(
     name: "tidecast",
-    platforms: [.macOS(.v13), .iOS(.v16), .tvOS(.v16), .watchOS(.v9)],
     products: [
-        .library(name: "TidecastMessaging", targets: ["TidecastMessaging"]),
         .executable(name: "tidecast", targets: ["tidecast"]),
         .executable(name: "tidecast-bench", targets: ["tidecast-bench"]),
     ],
     dependencies: [
+        .package(url: "https://github.com/apple/swift-collections.git", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-nio.git", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
-    targets: ground + model + core + api + catalog + shells + worlds + client + programs + benches + fuzzers
-        + (isWithTests ? tests : []),
+    targets: floors.flatMap(\.targets) + node + (isWithTests ? tests : []),
     cxxLanguageStandard: .cxx17
 )

@@ -9,7 +9,6 @@
 #   edge/server.pem server.key      the gateways' certificate for clients, for the names in TIDECAST_NAMES; the nodes'
 #   edge/ca.pem            the authority of that certificate, which clients must trust; anybody's
 #
-# `setup seal` lets nodes seal keys with a secrets key that was made for a volume of a former version.
 # `setup edge` makes a new certificate for clients, by a new authority, for other names or when the certificate expires. Gateways
 # take it while they run.
 set -euo pipefail
@@ -30,29 +29,13 @@ make_edge() {
   echo "setup: the certificate for clients is for ${names[*]}"
 }
 
-write_secrets_key() {
-  cat > $root/node/secrets.new
-  chmod 0400 $root/node/secrets.new
-  chown $node:$node $root/node/secrets.new
-  mv $root/node/secrets.new $root/node/secrets.key
-}
-
 case ${1:-} in
   edge) make_edge; exit ;;
-  seal)
-    sed '/^plain$/d' $root/node/secrets.key | write_secrets_key
-    echo "setup: each node seals the cluster's own keys from its next start on"
-    exit ;;
   '') ;;
   *) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 if [ -e $root/made ]; then
-  if [ ! -e $root/node/secrets.key ]; then
-    # A volume of a former version. Nodes that do not have the key yet may still run: nothing is sealed before `plain` is gone.
-    { echo plain; tidecast secrets key -; } | write_secrets_key
-    echo "setup: made a secrets key, which seals nothing yet: see docs/compose.md"
-  fi
   echo "setup: the first start made all passwords and certificates"
   exit
 fi

@@ -132,6 +132,32 @@ extension SourceFile {
     }
 }
 
+extension SourceFile {
+    /// The most lines of a case of a flat switch, its pattern included.
+    static let flatCaseLinesMax = 7
+
+    /// Lines of the function that are in flat exhaustive switches: without a `default`, and with few lines in
+    /// each case.
+    func flatSwitchLines(of function: (line: Int, length: Int)) -> Int {
+        let end = function.line + function.length
+        var counted = 0
+        var index = function.line
+        while index < end {
+            defer { index += 1 }
+            guard code[index].trimmed.hasPrefix("switch "), code[index].last == "{" else { continue }
+            let indent = code[index].count - code[index].trimmed.count
+            let inside = (index + 1..<end).prefix { code[$0] != String(repeating: " ", count: indent) + "}" }
+            let cases = inside.filter { code[$0].dropFirst(indent).hasPrefix("case ") }
+            let hasDefault = inside.contains { code[$0].dropFirst(indent).hasPrefix("default:") }
+            let lengths = zip(cases, cases.dropFirst() + [inside.endIndex]).map { $1 - $0 }
+            guard !hasDefault, lengths.allSatisfy({ $0 <= SourceFile.flatCaseLinesMax }) else { continue }
+            counted += inside.count
+            index = inside.endIndex
+        }
+        return counted
+    }
+}
+
 extension String {
     var trimmed: Substring { self[...].trimmed }
 

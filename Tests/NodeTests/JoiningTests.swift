@@ -5,6 +5,8 @@ import Testing
 @testable import Node
 
 @Suite("What is looked at before a node joins") struct JoiningTests {
+    private let engine = MemoryEngine()
+
     /// The node's own clock.
     private let own = WallTime(milliseconds: 1_700_000_000_000)
     private var clocks: Instant { Instant(monotonic: MonotonicTime(nanoseconds: 1), wall: own) }
@@ -14,7 +16,6 @@ import Testing
         "a clock that is more than a minute off is refused with what to do",
         arguments: [-10_800_000, -60_001, 60_001, 10_800_000] as [Int64])
     func farClock(milliseconds: Int64) {
-        let engine = MemoryEngine()
         engine.clock = WallTime(milliseconds: own.milliseconds + milliseconds)
         #expect {
             try Node.checkNameAndClock(engine, name: "a", clock: { clocks })
@@ -26,7 +27,6 @@ import Testing
 
     @Test("a clock that is within a minute is taken", arguments: [-60_000, 0, 60_000] as [Int64])
     func aClockThatIsNearIsTaken(milliseconds: Int64) throws {
-        let engine = MemoryEngine()
         engine.clock = WallTime(milliseconds: own.milliseconds + milliseconds)
         try Node.checkNameAndClock(engine, name: "a", clock: { clocks })
     }
@@ -34,7 +34,6 @@ import Testing
     /// A former process of the name whose lease stands still is no reason to stay away.
     @Test("a former process of the node's name that is gone is superseded")
     func formerGone() throws {
-        let engine = MemoryEngine()
         let former = try engine.beginSession(node: "a")
         try engine.renewLease(former, info: [])
         try Node.checkNameAndClock(engine, name: "a")

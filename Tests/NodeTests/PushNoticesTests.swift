@@ -1,6 +1,7 @@
 import Logging
 import Model
 import NodeCore
+import PushDesk
 import PushMessages
 import Synchronization
 import Testing
@@ -39,10 +40,6 @@ import Testing
         let ticket = PushTicket(loop: 0, number: 1, kind: .apns, project: ProjectNumber(5), host: "h")
         notices.tell(.credentials("the former key"), ticket, isFormer: true)
         #expect(alarms(.apns).isEmpty)
-        let revisions = PushRevisions()
-        #expect(revisions[ticket.project] == ticket.revision)
-        revisions.raise([ProjectNumber(5), ProjectNumber(6)])
-        #expect(revisions[ticket.project] == 1 && revisions[ProjectNumber(7)] == 0)
     }
 
     @Test("shows what all loops have for a service, and of each loop the newest")

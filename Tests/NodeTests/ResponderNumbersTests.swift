@@ -1,7 +1,7 @@
-import FCMAPI
 import Model
 import Testing
 
+@testable import FCMAPI
 @testable import Node
 
 @Suite("A number that stands for something") struct ResponderNumbersTests {

@@ -1,14 +1,13 @@
 import Credentials
-import FCMAPI
 import Model
 import Partitions
 import PushClient
+import PushDesk
 import PushMessages
 import Synchronization
 import Testing
 
 @testable import Node
-@testable import NodeCore
 
 @Suite("The request for a browser's push service") struct WebPushesTests {
     private let project = ProjectNumber(5)
@@ -18,7 +17,7 @@ import Testing
     private static let listed = "https://push.example.com:8443/abc"
 
     private struct World {
-        var senders: WebPushSenders
+        var routes: [ProjectNumber: PushRoutes]
         var keyID: UInt64
         var device: P256Key
     }
@@ -32,8 +31,9 @@ import Testing
                 created: WallTime(milliseconds: 1)))
         settings.hosts = ["push.example.com:8443"]
         change(&settings)
+        var book = PushRouteBook()
         return World(
-            senders: WebPushSenders([project: settings]), keyID: WebPushProject.keyID(pair.publicBytes),
+            routes: book.update(web: [project: settings]), keyID: WebPushProject.keyID(pair.publicBytes),
             device: try P256Key.generate())
     }
 
@@ -51,12 +51,22 @@ import Testing
             transport: Transport(kind: .web, address: address.packed),
             registered: WallTime(milliseconds: 1), generation: 1, event: Array(WebPushesTests.event.utf8),
             expires: WallTime(milliseconds: wall.milliseconds + milliseconds), tries: 0)
-        var pushes = WebPushes()
         let now = Instant(monotonic: Clock.monotonic().rewound(by: age), wall: wall)
-        return try pushes.request(
-            PushSend(number: 9, job: job), by: world.senders, PushComposer(), now: now,
-            left: try PushTimeLeft(job, now: now), isOwner: isOwner
-        ).request
+        var pushes = LoopPushes()
+        let (target, content) = try pushes.compose(
+            job, left: try PushTimeLeft(job, now: now), isOwner: isOwner)
+        var desk = PushDesk<PushContent>()
+        var effects: [PushDesk<PushContent>.Effect] = []
+        desk.change(world.routes, into: &effects)
+        let ticket = PushTicket(loop: 0, number: 9, kind: .web, project: project)
+        desk.want(ticket, to: target, content, now: now.monotonic, into: &effects)
+        switch effects.last {
+        case .send(let number, _, .web(let route, let endpoint), let content):
+            let request = content.request(number, of: project, by: route, to: endpoint, token: "vapid")
+            return try #require(request)
+        case .end(_, let end): throw PushRefusal(end.outcome)
+        default: throw PushRefusal(.unsent("the desk does nothing"))
+        }
     }
 
     @Test("goes to public addresses only, unless the operator has listed the very name")
@@ -67,7 +77,7 @@ import Testing
             [UInt8](repeating: 0, count: 15) + [1],
         ]
         let vendor = try request(world)
-        #expect(vendor.url == WebPushesTests.vendor && vendor.number == 9 && vendor.share == 5)
+        #expect(vendor.url == WebPushesTests.vendor && vendor.share == 5)
         #expect(vendor.mayDial([142, 250, 1, 1]))
         for address in inside { #expect(!vendor.mayDial(address)) }
         let listed = try request(world, to: WebPushesTests.listed)

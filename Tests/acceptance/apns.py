@@ -3,7 +3,7 @@ import re
 import secrets
 import time
 
-from system.apple import APP, FOURTH_APP, OTHER_APP, OTHER_TEAM, TEAM, THIRD_APP, Apple, Phone, all_got
+from system.apple import APP, OTHER_APP, OTHER_TEAM, TEAM, THIRD_APP, Apple, Phone, all_got
 from system.checks import check, wait
 from system.node import making
 from system.shop import Project
@@ -141,40 +141,6 @@ def told(shop, apple):
           "sends to topics were held; with a good key sends to phones are taken, and what was refused is not")
 
 
-def other_environment(shop, apple, sandbox):
-    """An app names the wrong environment; the operator allows to try the other one."""
-    # A project may have four keys with authorities of their own.
-    shop.server.command("project", "push", "off", "shop", "apns", "--bundle-id", THIRD_APP)
-    apple.give(shop, "KEY0000005", TEAM, FOURTH_APP)
-    file = sandbox.make_key("KEY0000006", TEAM)
-    sandbox.set_key(shop, file, "KEY0000006", TEAM, FOURTH_APP, "--sandbox", "--try-other-environment")
-    check(shop.push_status()["apns"]["otherEnvironment"] == "tried", "the status shows the setting")
-    phone = Phone(shop, apple.service, FOURTH_APP)
-    phone.plan(400, "BadDeviceToken")
-    there = sandbox.service.device(phone.apns)
-    names = [phone.send(data={"n": "1"})]
-    wait(lambda: there.accepted, "the message in the other environment")
-    wait(lambda: shop.device(phone.token)["transports"][0]["environment"] == "SANDBOX", "the environment")
-    assert shop.register(phone.installation, ios={
-        "apns_token": phone.apns, "apns_environment": "PROD", "bundle_id": FOURTH_APP}) == phone.token
-    names.append(phone.send(data={"n": "2"}))
-    wait(lambda: len(there.accepted) == 2, "the next message")
-    check([message["gcm.message_id"] for _, _, message, _ in there.accepted] == names
-          and phone.device.requests == 1, "a token of the other environment is kept there after one try")
-    lost = Phone(shop, apple.service, FOURTH_APP)
-    lost.plan(400, "BadDeviceToken")
-    sandbox.service.plan(lost.apns, 400, "BadDeviceToken")
-    # Each environment must take other messages for its word to count.
-    well = [Phone(shop, apple.service, FOURTH_APP) for _ in range(40)]
-    for one in well[20:]:
-        one.plan(400, "BadDeviceToken")
-    shop.subscribe([phone.token for phone in well], "fourth")
-    lost.send(data={"to": "nobody"})
-    shop.ends([lost.token], "fourth", "the token to end")
-    check(sandbox.service.device(lost.apns).requests <= lost.device.requests,
-          "a token that neither environment knows ends when both have said so again")
-
-
 def another_team(shop, apple, phones):
     """Two apps of two teams have connections of their own."""
     others = [Phone(shop, apple.service, OTHER_APP) for _ in range(5)]
@@ -226,7 +192,7 @@ def killed(shop, phones):
     check(True, f"{doubles} pushes came again, each with the ids of the first")
 
 
-def everything(shop, apple, sandbox):
+def everything(shop, apple):
     service = apple.service
     phone = Phone(shop, service)
     early = without_key(shop, phone)
@@ -248,11 +214,10 @@ def everything(shop, apple, sandbox):
     refused_key(shop, apple, phones[:20])
     others = another_team(shop, apple, phones[:20])
     told(shop, apple)
-    other_environment(shop, apple, sandbox)
     killed(shop, phones[:10] + others)
     throttled(phones[20], phones[21])
     tokens = {what["fields"]["authorization"] for what in service.seen if what.get("status") == 200}
-    keys = 6  # The second team's, the first team's four, and the one of the server's second life.
+    keys = 5  # The second team's, the first team's three, and the one of the server's second life.
     check(len(tokens) <= 2 * keys, f"{len(tokens)} tokens for all messages, one for each key and 40 minutes")
     check(not service.mistakes, f"the service understood each push: {service.mistakes[:3]}")
     check(not service.advice, f"and the client followed Apple's advice: {service.advice[:3]}")
@@ -265,11 +230,9 @@ def main():
     with making() as made:
         apple = Apple(made.folder)
         server = made.server()
-        sandbox = Apple(made.folder, "sandbox")
-        everything(Project(server), apple, sandbox)
+        everything(Project(server), apple)
         server.end()
         apple.service.close()
-        sandbox.service.close()
 
 
 main()

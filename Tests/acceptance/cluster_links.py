@@ -1,11 +1,10 @@
 """TCP between the nodes of a cluster is cut, and UDP is not. See cluster_links.sh."""
 import signal
-import subprocess
 import sys
 import time
 
 from system.checks import check, wait
-from system.node import Node, making, start
+from system.node import Node, making, reset_tcp, start
 
 CUT_SECONDS = 15
 # Lines that a node may log during the cut: one for each link, a few for each node that it suspects, and its
@@ -13,21 +12,12 @@ CUT_SECONDS = 15
 LINES_MAX = 40
 
 
-def tcp(action, nodes):
-    """Adds (-A) or deletes (-D) a rule: the kernel answers each TCP packet to the peer port of one of the
-    nodes with a reset."""
-    for node in nodes:
-        subprocess.run(["iptables", "-w", action, "INPUT", "-p", "tcp", "--dport", str(node.peer), "-j",
-                        "REJECT",
-                        "--reject-with", "tcp-reset"], check=True)
-
-
 def cut_and_heal(gateway, shards):
     names = [shard.name for shard in shards]
     check(gateway.metrics().get("tidecast_peer_links_down") == 0, "no link is down")
     before = {node: len(node.log_text().splitlines()) for node in [gateway, *shards]}
     began = time.monotonic()
-    tcp("-A", shards)
+    reset_tcp("-A", shards, ["--dport"])
     wait(lambda: gateway.asked("/readyz")[0] == 503, "the gateway to be not ready", 30)
     told = gateway.asked("/readyz")[1]
     check(all(name in told for name in names) and "Connection refused" in told,
@@ -54,7 +44,7 @@ def cut_and_heal(gateway, shards):
           and "Connection refused" in told[0],
           f"the gateway has logged each failed link, with its reason: {told}")
     check("not ready" in gateway.log_text(), "the gateway has logged that it is not ready")
-    tcp("-D", shards)
+    reset_tcp("-D", shards, ["--dport"])
     for node in [gateway, *shards]:
         node.wait_ready()
     check(True, "all are ready again when the cut is over")

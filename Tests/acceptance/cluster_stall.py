@@ -2,26 +2,15 @@
 import contextlib
 import http.client
 import json
-import subprocess
 
 from system.checks import check, wait
 from system.device import register
-from system.node import making, start
+from system.node import making, reset_tcp, start
 from system.process import BACKEND
 
 TOPICS = [f"t{number}" for number in range(8)]
 # An outbox stands still after 30 s.
 STALL_SECONDS = 90
-
-
-def tcp(action, nodes):
-    """Adds (-A) or deletes (-D) rules: the kernel answers each TCP packet to or from the peer port of one of
-    the nodes with a reset. With one of the directions alone, what a node writes to a connection that the
-    other one began still arrives."""
-    for node in nodes:
-        for port in ("--dport", "--sport"):
-            subprocess.run(["iptables", "-w", action, "INPUT", "-p", "tcp", port, str(node.peer), "-j",
-                            "REJECT", "--reject-with", "tcp-reset"], check=True)
 
 
 def ask(node, topic, token):
@@ -71,7 +60,7 @@ def main():
         token = register(nodes[0])["token"]
         check(all(says_nothing(node) for node in nodes) and stalled(nodes) == 0, "nothing stands still")
         check(stalled(nodes, "conditions") == 0, "nor does a condition")
-        tcp("-A", nodes)
+        reset_tcp("-A", nodes, ["--dport", "--sport"])
         # One of the nodes owns the device's partition, and the other one owns about half of the topics'.
         for node in nodes:
             for topic in TOPICS:
@@ -95,7 +84,7 @@ def main():
               f"it names the owners of both ends: {found}")
         check(any("an outbox stands still" in node.log_text() for node in nodes), "the log says so")
         check(any("a condition stands still" in node.log_text() for node in nodes), "of conditions as well")
-        tcp("-D", nodes)
+        reset_tcp("-D", nodes, ["--dport", "--sport"])
         wait(lambda: stalled(nodes) + stalled(nodes, "conditions") == 0, "outboxes and conditions to move")
         for node in nodes:
             wait(lambda node=node: says_nothing(node), f"`cluster check` at {node.name} to find nothing")

@@ -84,7 +84,22 @@ def main():
               "2,000 datagrams of garbage: counted, and the node goes on")
         refusals = early.metrics()["tidecast_gossip_refused_total"]
         check(refusals >= 1000, f"tidecast_gossip_refused_total is {refusals:.0f}")
+        after_all_are_killed(foreign, node("heir", other_folder, other))
         print("cluster_start: ok")
+
+
+def after_all_are_killed(last, heir):
+    """The first node after all nodes of a cluster were killed watches their leases for some seconds: the rows
+    may be a copy. Its probes have an answer meanwhile."""
+    last.end(signal.SIGKILL)
+    heir.options = []
+    heir.start()
+    wait(lambda: "renews its lease" in heir.asked("/readyz")[1], "a reason in /readyz")
+    check(heir.call("GET", "/readyz")[0] == 503 and heir.call("GET", "/healthz")[0] == 200,
+          "while it watches the leases of killed nodes: alive, not ready, and says why")
+    heir.wait_ready()
+    check("no other node lives" in heir.log_text(),
+          "when they have stood still, the node begins by itself")
 
 
 def failed_starts(busy, other):

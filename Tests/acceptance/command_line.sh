@@ -86,7 +86,10 @@ uri=$(token_uri --listen "0.0.0.0:$port")
 [ "$uri" = "http://127.0.0.1:$port/token" ] || fail "a server on all addresses names $uri"
 uri=$(token_uri --listen "127.0.0.1:$port" --public-url https://push.example.com/)
 [ "$uri" = https://push.example.com/token ] || fail "with a public URL it names $uri"
-refused 'is not an http:// or https:// URL' "${tidecast[@]}" server "${on[@]}" --public-url push.example.com
+for wrong in push.example.com http:// 'https://exa mple.org' 'https://u:p@example.org' 'https://example.org:0' 'https://example.org?q=1'; do
+  refused 'is not an http:// or https:// URL' "${tidecast[@]}" server "${on[@]}" --public-url "$wrong"
+  refused 'is not an http:// or https:// URL' "${tidecast[@]}" server "${on[@]}" --token-uri "$wrong"
+done
 echo "ok: the token URI is one that a client can use"
 
 refused '--dev-anywhere' "${tidecast[@]}" server --dev "${on[@]}" --listen "0.0.0.0:$port"
@@ -252,6 +255,11 @@ TIDECAST_TOKEN=$secret TIDECAST_API_KEY=$app "${tidecast[@]}" "${load[@]}" > /de
 (umask 077 && echo "$credential" | "$unprivileged" tee "$work/credential" > /dev/null)
 refused 'credential is not' "${tidecast[@]}" listen "$token" --credential-file "$work/there" --project first "${over[@]}"
 refused 'known' "${tidecast[@]}" listen "$token" --credential-file "$work/credential" --project first --server http://nobody.invalid
+"$unprivileged" mkfifo -m 600 "$work/pipe"
+"$unprivileged" sh -c "echo $secret > $work/pipe" &
+"${tidecast[@]}" project quota first "${over[@]}" --token-file "$work/pipe" > /dev/null || fail "a secret from a pipe is not read"
+refused "$work cannot be read: Is a directory" "${tidecast[@]}" topic list --project first "${over[@]}" --token-file "$work"
+refused '/dev/zero has more than 1 MiB' "${tidecast[@]}" topic list --project first "${over[@]}" --token-file /dev/zero
 "${tidecast[@]}" project quota first --subscriptions-per-second 0 "${on[@]}" > /dev/null
 refused "Quota exceeded for the project's subscription changes. The limit is 0" as "$secret" subscribe news "$token" --project first
 grep -q 'try again in' "$work/out" || fail "no delay in $(cat "$work/out")"
@@ -275,7 +283,15 @@ refused 'Name the project by --project ID, or by TIDECAST_PROJECT' "${tidecast[@
 refused 'none: no such file' env "TIDECAST_CA=$work/none" "${tidecast[@]}" project list --server "https://127.0.0.1:$port"
 refused 'give --yes' "${tidecast[@]}" device delete "$token" --project first "${on[@]}"
 "${tidecast[@]}" device info "$token" --project first "${on[@]}" > "$work/out" || fail "a device that was not deleted is gone"
+: > "$work/stream"
+TIDECAST_CREDENTIAL=$credential "${tidecast[@]}" listen "$token" --project first "${over[@]}" > "$work/stream" 2> "$work/ended" &
+stream=$!
+until grep -q listening "$work/stream"; do kill -0 "$stream" || fail "listen says $(cat "$work/ended")"; sleep 0.05; done
 "${tidecast[@]}" device delete "$token" --project first --yes "${on[@]}" > /dev/null
+code=0
+wait "$stream" || code=$?
+[ "$code" = 1 ] || fail "listen ended with $code"
+grep -q 'the server has ended the stream' "$work/ended" || fail "listen says $(cat "$work/ended")"
 refused '(NOT_FOUND' "${tidecast[@]}" device delete "$token" --project first "${on[@]}"
 "${push[@]}" serve first --origin https://push.example.com "${on[@]}" > /dev/null
 "${push[@]}" off first "${on[@]}" | contains 'serve stays on' || fail "a service that stays on is not named"

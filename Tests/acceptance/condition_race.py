@@ -61,29 +61,14 @@ class Case:
         return set(self.answers.values()) == {200}
 
 
-def topics_of(partitions, project, count):
-    """Names of topics whose partitions are among those."""
-    names, number = [], 0
-    while len(names) < count:
-        number += 1
-        if placement.partition_of(f"c{number}", project, PARTITIONS) in partitions:
-            names.append(f"c{number}")
-    return names
-
-
 def partitions_of(node, owner):
     return {number for number, name in enumerate(node.owners()) if name == owner}
-
-
-def project_number(node):
-    out = node.command("project", "list", "--json")
-    return int(next(one["projectNumber"] for one in json.loads(out) if one["project"] == "demo"))
 
 
 def reads(node, project, victim, lost):
     """Changes and reads of one pair while its topic's owner is replaced: a read that says "subscribed" is
     followed by a send, which must come."""
-    topic = topics_of(lost, project, 1)[0]
+    topic = placement.topics_of(lost, project, 1, PARTITIONS)[0]
     registration = register(node)
     device, token = Device(node, registration), registration["token"]
     wait(lambda: device.streams > 0, "the stream to begin")
@@ -112,11 +97,11 @@ def main():
         one, two = nodes[0], nodes[1]
         wait(lambda: set(one.owners()) == {"one", "two", "three"}, "each node to own partitions")
         register(one)
-        project = project_number(one)
+        project = one.project_number()
         lost = partitions_of(one, "two")
         kept = set(range(PARTITIONS)) - lost
-        names = list(zip(topics_of(kept, project, 2 * PAIRS), topics_of(lost, project, 2 * PAIRS),
-                         strict=True))
+        names = list(zip(*(placement.topics_of(some, project, 2 * PAIRS, PARTITIONS)
+                           for some in (kept, lost)), strict=True))
         cases = [Case(one, number + 1, names[number], number % 2 == 0) for number in range(2 * PAIRS)]
         wait(lambda: all(case.device.streams > 0 for case in cases), "the streams to begin")
         two.end(signal.SIGKILL)

@@ -1,5 +1,6 @@
 """What operators and backends hear while the database is away: see database_away.sh."""
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 from system.checks import check, wait
 from system.node import making, start
@@ -19,6 +20,12 @@ def lines(node, level):
     return [line for line in map(json.loads, node.log_text().splitlines()) if line["level"] == level]
 
 
+def listen(node, made):
+    """The answer to a device that opens its stream."""
+    path = f"/v1/projects/demo/registrations/{made['token']}:listen"
+    return node.call("GET", path, headers={"authorization": f"Bearer {made['credential']}"}, timeout=120)
+
+
 def run(database, nodes):
     one, _ = nodes
     start(nodes)
@@ -27,11 +34,14 @@ def run(database, nodes):
     check(standing(one) == (1, 1, 0, 0), "a cluster in order has its metrics")
     check(one.run("cluster", "status").returncode == 0, "its status ends with 0")
 
+    made = json.loads(one.call("POST", "/v1/projects/demo/registrations", {})[1])
+
     database.stop()
     wait(lambda: not any(node.is_ready() for node in nodes), "the nodes to see it")
     ready, up, seconds, away = standing(one)
     check((ready, up, away) == (0, 0, 1), "the metrics say that the database is away")
     wait(lambda: standing(one)[2] > seconds, "the seconds to pass")
+    waiting = ThreadPoolExecutor().submit(listen, one, made)
     told = [line for line in lines(one, "error") if "the database is away" in line["message"]]
     check(len(told) == 1 and told[0]["database"] == "1" and told[0]["reason"],
           f"an error says so once: {told}")
@@ -42,6 +52,8 @@ def run(database, nodes):
     check(one.run("cluster", "status", "--json").returncode == 1, "so it does with --json")
     wait(lambda: b"the database cannot be reached" in one.call("POST", SEND, send)[1],
          "a send to hear that the database cannot be reached")
+    status, body = waiting.result()
+    check(status == 503 and b"no owner answered in time" in body, f"a new stream gets an answer: {body}")
 
     database.start()
     for node in nodes:

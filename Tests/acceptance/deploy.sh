@@ -16,5 +16,7 @@ echo "ok: the shell's, compose's and systemd's own checks"
 
 python=$(python_of_tests)
 "$(dirname "$python")/kubernetes-validate" --strict --quiet deploy/kubernetes.yaml || fail "kubernetes.yaml"
+"$python" "$here/kube_score.py" deploy/kubernetes.yaml || fail "kubernetes.yaml"
+echo "ok: what kube-score wants"
 start_server
 "$python" "$here/deploy.py" "$tidecast" "$url"

@@ -19,7 +19,10 @@ waiting=$(curl -sf "$url/v1/projects/demo/registrations?pageSize=10" -H 'Authori
   | grep -o '"waitingCount":"\?[0-9]*' | grep -o '[0-9]*$')
 [ "$waiting" = 50 ] || fail "$waiting messages wait, not 50"
 curl -sf "$url/metrics" > "$work/metrics"
-python3 - "$work/metrics" <<'PYTHON'
+"$tidecast" config metrics > "$work/metrics.md"
+sed -n '/^| metric | type/,$p' "$root/docs/metrics.md" | diff - "$work/metrics.md" \
+  || fail "docs/metrics.md: replace its table by the output of tidecast config metrics"
+python3 - "$work/metrics" "$work/metrics.md" <<'PYTHON'
 import re, sys
 values, types = {}, {}
 for line in open(sys.argv[1]):
@@ -31,6 +34,15 @@ for line in open(sys.argv[1]):
         match = re.fullmatch(r'([a-z_]+)(\{[^}]*\})? (\S+)', line)
         assert match, line
         values[match[1] + (match[2] or "")] = float(match[3])
+# The page and a scrape have the same metrics, but those of a cluster and those of certificates.
+listed = {match[1]: (match[2], set(re.findall("`(.*?)`", match[3])), match[4]) for match in re.finditer(
+    r"^\| `(\w+)` \| (\w+) \| (.*?) \| (.*) \|$", open(sys.argv[2]).read(), re.MULTILINE)}
+assert types == {name: kind for name, (kind, _, meaning) in listed.items()
+                 if not meaning.startswith("In a cluster: ") and "_tls_" not in name}, types
+for key in values:
+    name = re.sub("_(bucket|sum|count)$", "", key.split("{")[0])
+    name = name if name in types else key.split("{")[0]
+    assert set(re.findall(r'(\w+)="', key)) - {"le"} == listed[name][1], key
 assert values["tidecast_sends_accepted_total"] == 153, values
 requests = {key.split('"')[1]: value for key, value in values.items() if key.startswith("tidecast_requests_total{")}
 assert requests["200"] >= 155 and requests["401"] == 1 and requests["404"] == 1 and len(requests) < 32, requests

@@ -47,7 +47,7 @@ echo "ok: an address of its own"
 
 # Nothing answers at the database's port.
 TIDECAST_LISTEN_METRICS="192.0.2.1:$metrics" "$unprivileged" "$tidecast" server --engine postgres://nobody@127.0.0.1:1/none \
-  --node one --peer "127.0.0.1:$(free_port)" --listen "127.0.0.1:$port" 2>> "$log" &
+  --node one --peer "127.0.0.1:$(free_port)" --listen "127.0.0.1:$port" --data "$work/node" 2>> "$log" &
 server=$!
 for _ in $(seq 200); do
   if curl -s -o /dev/null --max-time 2 "http://192.0.2.1:$metrics/healthz"; then break; fi
@@ -55,5 +55,18 @@ for _ in $(seq 200); do
 done
 answers 200 "192.0.2.1:$metrics/healthz"
 answers 503 "192.0.2.1:$metrics/readyz"
+# A balancer that has not asked yet cannot connect, and takes another node.
+said=0
+curl -s -o /dev/null --max-time 2 "http://127.0.0.1:$port/healthz" || said=$?
+[ "$said" -eq 7 ] || fail "the clients' port of a node that waits is open: curl ended with $said"
+# A command must not take the node's folder for that of a stopped server, and make a project there that nobody serves.
+for words in "project create ghost --service-account -" "project list"; do
+  # shellcheck disable=SC2086 # Several words.
+  if "$unprivileged" "$tidecast" $words --data "$work/node" > "$work/answer" 2>&1; then fail "$words: $(cat "$work/answer")"; fi
+  grep -q 'takes no commands now' "$work/answer" || fail "$words: $(cat "$work/answer")"
+done
+[ ! -e "$work/node/tidecast.db" ] || fail "a command has made a database in a node's folder"
 stop_server
 echo "ok: while the node waits for its database"
+if "$unprivileged" "$tidecast" project list --data "$work/node" > "$work/answer" 2>&1; then fail "an empty folder was opened"; fi
+grep -q 'has no data' "$work/answer" || fail "an empty folder: $(cat "$work/answer")"

@@ -8,7 +8,7 @@ import sqlite3
 import struct
 
 from system.checks import check, wait
-from system.device import register
+from system.device import Device, register, subscribe
 from system.node import making, start
 from system.process import OWNER, DevelopmentServer
 
@@ -46,27 +46,44 @@ def damage(rows):
 
 
 def fill(server):
-    """Registers devices one after the other: a record for each. Returns their projects and tokens."""
-    return [(f"p{project}", register(server, project=f"p{project}")["token"])
+    """Registers devices one after the other: a record for each. Returns their projects and registrations."""
+    return [(f"p{project}", register(server, project=f"p{project}"))
             for project in range(PROJECTS) for _ in range(DEVICES)]
 
 
-def answers(server, tokens):
-    """How many sends to the devices are accepted, and how many wait for a partition that nobody can read."""
-    def send(one):
-        project, token = one
-        return server.call("POST", f"/v1/projects/{project}/messages:send", {"message": {"token": token}},
-                           OWNER)[0]
+def send(server, project, target, number=0):
+    """The status of a send."""
+    message = {"message": {**target, "data": {"n": str(number)}}}
+    return server.call("POST", f"/v1/projects/{project}/messages:send", message, OWNER)[0]
 
-    with concurrent.futures.ThreadPoolExecutor(max_workers=len(tokens)) as pool:
-        found = list(pool.map(send, tokens))
+
+def answers(server, devices):
+    """The devices to which sends are accepted, and how many sends wait for a partition that nobody can
+    read."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(devices)) as pool:
+        found = list(pool.map(lambda one: send(server, one[0], {"token": one[1]["token"]}), devices))
     check(set(found) <= {200, 503}, f"no device is unknown: {sorted(set(found))}")
-    return found.count(200), found.count(503)
+    whole = [one for one, status in zip(devices, found, strict=True) if status == 200]
+    return whole, found.count(503)
 
 
-def serves_the_rest(server, tokens, count):
-    accepted, refused = answers(server, tokens)
-    check(accepted > refused > 0, f"{server.name} serves the others: {accepted} accepted, {refused} refused")
+def condition_reaches(server, project, registration):
+    """A condition over topics whose partition is whole reaches a device of a whole partition."""
+    topic = next(name for name in map("topic-{}".format, range(64))
+                 if send(server, project, {"topic": name}) == 200)
+    subscribe(server, topic, [registration["token"]])
+    device = Device(server, registration, project)
+    wait(lambda: device.streams, "the stream")
+    status = send(server, project, {"condition": f"'{topic}' in topics || '{topic}2' in topics"}, 1)
+    wait(lambda: 1 in device.seen, "the condition's message")
+    check(status == 200, "a condition reaches a device that can be reached")
+
+
+def serves_the_rest(server, devices, count):
+    whole, refused = answers(server, devices)
+    check(len(whole) > refused > 0,
+          f"{server.name} serves the others: {len(whole)} accepted, {refused} refused")
+    condition_reaches(server, *whole[0])
     text = server.log_text()
     check("quarantine" in text, f"the log of {server.name} says so")
     check(server.is_running() and server.metrics()["tidecast_partitions_quarantined"] == count,
@@ -77,7 +94,7 @@ def lone(made):
     server = DevelopmentServer(made.folder, "--partitions", "8")
     made.nodes.append(server)
     start([server])
-    tokens = fill(server)
+    devices = fill(server)
     path = os.path.join(server.data, "tidecast.db")
     with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as stored:
         rows = {(one, at): payload for one, at, payload in
@@ -92,11 +109,11 @@ def lone(made):
     store(damage(rows))
     server.start()
     wait(lambda: server.asked("/readyz")[0], "an answer")
-    serves_the_rest(server, tokens, 2)
+    serves_the_rest(server, devices, 2)
     server.end(signal.SIGTERM)
     store({place: rows[place] for place in damage(rows)})
     start([server])
-    check(answers(server, tokens) == (len(tokens), 0), "with the records back it serves all")
+    check(answers(server, devices)[1] == 0, "with the records back it serves all")
     server.end(signal.SIGTERM)
 
 
@@ -105,7 +122,7 @@ def cluster(made):
     nodes = list(nodes)
     # A node alone moves no partition, so each journal ends with registrations.
     start(nodes[:1])
-    tokens = fill(nodes[0])
+    devices = fill(nodes[0])
     rows = {}
     for line in database.rows("SELECT partition, sequence, encode(payload, 'hex') FROM tidecast.journal"):
         partition, sequence, payload = line.split("|")
@@ -128,7 +145,7 @@ def cluster(made):
         check(all(node.is_running() for node in nodes), "no heir ends")
     left = nodes[0]
     wait(lambda: left.metrics()["tidecast_partitions_quarantined"] == 2, "the last one to have read them")
-    serves_the_rest(left, tokens, 2)
+    serves_the_rest(left, devices, 2)
 
 
 def main():

@@ -65,6 +65,40 @@ def run(server):
     server.start()
     server.wait_ready()
     check(server.asked("/readyz") == (200, "ready\n"), "with the snapshots back it is ready")
+    another_database(server, snapshots)
+    replaced(server)
+
+
+def another_database(server, snapshots):
+    """A start without the database, and a look by a command: neither may cost the snapshots."""
+    server.end(signal.SIGTERM)
+    before, database = sorted(os.listdir(snapshots)), os.path.join(server.data, "tidecast.db")
+    os.rename(database, server.folder + "/tidecast.db")
+    listed = server.run("project", "list")
+    check(listed.returncode != 0 and "has no data" in listed.stderr, f"a command makes none: {listed.stderr}")
+    server.start()
+    check(server.process.wait(timeout=60) == 70 and "has snapshots and no data" in server.log_text(),
+          "a server does not begin anew beside snapshots")
+    check(sorted(os.listdir(snapshots)) == before, "which stay as they were")
+    os.rename(server.folder + "/tidecast.db", database)
+    server.start()
+    server.wait_ready()
+    check(True, "with the database back it is ready")
+
+
+def replaced(server):
+    """Somebody moves the folder away under the running server."""
+    os.rename(server.data, server.folder + "/aside")
+    try:
+        status = server.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": "news"}})[0]
+    except (OSError, http.client.HTTPException):
+        status = 0
+    code = server.process.wait(timeout=60)
+    check(status != 200 and code == 70 and "was removed or replaced" in server.log_text(),
+          f"a server whose folder is moved away acknowledges nothing, and ends: {status}, {code}")
+    os.rename(server.folder + "/aside", server.data)
+    server.start()
+    server.wait_ready()
 
 
 def main():

@@ -1,9 +1,13 @@
 """Output that fails; see output.sh."""
+import concurrent.futures
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
+
+import output_slow
 
 from system.process import OWNER, Server
 
@@ -31,15 +35,26 @@ OUTPUTS = {
     "a pipe without a reader": broken_pipe,
     # Opened to read, so that each write fails.
     "closed": lambda: os.open("/dev/null", os.O_RDONLY),
+    # A file that may not grow: the first write would end a program that does not ignore SIGXFSZ.
+    "a file at its limit": lambda: os.dup(WITHOUT_ROOM.fileno()),
 }
+WITHOUT_ROOM = tempfile.TemporaryFile()
+# Further commands of the shell that starts the program.
+SHELL = {"a file at its limit": ["ulimit -f 0"]}
+# Commands that run at the same time.
+LANES = 6
 
 
 def run(server, words, stdout=None, stderr=None):
     """The exit code and what could be read; None where the command does not end."""
     ends = [OUTPUTS[kind]() if kind else subprocess.PIPE for kind in (stdout, stderr)]
+    # No number at all: the program must not give it to another file.
+    shell = [f"exec {number}>&-" for number, kind in ((1, stdout), (2, stderr)) if kind == "closed"]
+    shell += SHELL.get(stdout) or SHELL.get(stderr) or []
     try:
-        done = subprocess.run([server.binary, *words], stdin=subprocess.DEVNULL, stdout=ends[0],
-                              stderr=ends[1], check=False, timeout=LIMIT)
+        done = subprocess.run(["bash", "-c", "; ".join([*shell, 'exec "$0" "$@"']), server.binary, *words],
+                              stdin=subprocess.DEVNULL, stdout=ends[0], stderr=ends[1], check=False,
+                              timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return None, b""
     finally:
@@ -60,23 +75,51 @@ def commands(server, words=()):
     return found
 
 
-def every_command(server):
+def variants(server):
     """Each command with its help, and without what it needs."""
     found = commands(server)
     check(len(found) > 40, "the help names", len(found), "commands")
     for words in found:
+        yield words, ["--help"]
         # These would serve, or wait for a cluster.
-        rest = [["--help"]] if words[0] in ("server", "bench") else [["--help"], []]
-        for kind in OUTPUTS:
-            for more in rest:
-                for ends in ({"stdout": kind}, {"stderr": kind}, {"stdout": kind, "stderr": kind}):
-                    code, said = run(server, [*words, *more], **ends)
-                    # `bench` is a program of its own, whose help is of the argument parser.
-                    must_say = more and "stdout" in ends and words[0] != "bench"
-                    wanted = {PIPE, FULL} if must_say else {*range(128), PIPE}
-                    if code not in wanted or b"Fatal error" in said:
-                        check(False, *words, *more, ends, code, said[-300:])
-    print("ok   each command ends in order, wherever its output goes")
+        if words[0] not in ("server", "bench"):
+            yield words, []
+
+
+def broken(server, words, more):
+    """One command, with each output that fails."""
+    for kind in OUTPUTS:
+        for ends in ({"stdout": kind}, {"stderr": kind}, {"stdout": kind, "stderr": kind}):
+            code, said = run(server, [*words, *more], **ends)
+            # `bench` is a program of its own, whose help is of the argument parser.
+            must_say = more and "stdout" in ends and words[0] != "bench"
+            wanted = {PIPE, FULL} if must_say else {*range(128), PIPE}
+            if code not in wanted or b"Fatal error" in said:
+                check(False, *words, *more, ends, code, said[-300:])
+
+
+def slow(server, words, more):
+    """One command whose readers are slow: it says what it says to others."""
+    plain = subprocess.run([server.binary, *words, *more], stdin=subprocess.DEVNULL, capture_output=True,
+                           check=False, timeout=LIMIT)
+    for is_blocking in (True, False):
+        # The argument parser's own output does not wait.
+        if words[0] == "bench" and not is_blocking:
+            continue
+        code, *said = output_slow.run([server.binary, *words, *more], is_blocking)
+        if (code, *said) != (plain.returncode, plain.stdout, plain.stderr):
+            check(False, *words, *more, "slow, blocking" if is_blocking else "slow", code, said, plain)
+
+
+def every_command(server):
+    rows = list(variants(server))
+    with concurrent.futures.ThreadPoolExecutor(LANES) as lanes:
+        for what in (broken, slow):
+            before = len(failed)
+            for one in [lanes.submit(what, server, *row) for row in rows]:
+                one.result()
+            if len(failed) == before:
+                check(True, len(rows), "commands with an output that is", what.__name__)
 
 
 def secrets(server, data):
@@ -94,6 +137,10 @@ def secrets(server, data):
             code, said = run(server, words, stdout=kind)
             told = b"lost" in said and remedy.split()[-1] in said
             check(code == FULL and told, *words, kind, code, said[-200:])
+    for is_blocking in (True, False):
+        code, key, _ = output_slow.run([server.binary, "key", "create", "shop", "--kind", "bearer", *data],
+                                       is_blocking)
+        check(code == 0 and key.startswith(b"tcb_"), "a slow reader gets the key")
     for kind in OUTPUTS:
         code, said = run(server, ["project", "list", *data], stdout=kind)
         check(code == (PIPE if "pipe" in kind else FULL), "project list", kind, code, said)
@@ -116,40 +163,21 @@ def listener(server):
     check(process.returncode == PIPE and said == b"", "listen | head ends", process.returncode, said)
 
 
-def works(server):
-    body = {"message": {"topic": "a"}}
-    return server.call("POST", "/v1/projects/shop/messages:send", body, OWNER)[0] == 200
-
-
-class LoggingServer(Server):
-    """A server whose log goes elsewhere."""
-
-    def start_with(self, log, wrapper=(), stdin=subprocess.DEVNULL):
-        self.process = subprocess.Popen(
-            [*wrapper, *self.wrapper, self.binary, "server", *self.words()], stdin=stdin, stdout=log,
-            stderr=log)
-
-    def audit(self, count):
-        """Each makes a line of the log."""
-        for _ in range(count):
-            self.command("key", "create", "shop", "--kind", "bearer")
-
-
 def logs(work):
     for name, lines in (("full", 3), ("a pipe without a reader", 3), ("closed", 3),
                         ("a pipe that nobody reads", 300)):
         folder = os.path.join(work, name.replace(" ", "-"))
         os.mkdir(folder)
         os.chmod(folder, 0o777)
-        server = LoggingServer(folder, "--dev")
+        server = output_slow.LoggingServer(folder, "--dev")
         reader, log = os.pipe() if name.endswith("reads") else (None, OUTPUTS[name]())
         server.start_with(log)
         os.close(log)
         try:
             server.wait_ready()
-            works(server)
+            output_slow.works(server)
             server.audit(lines)
-            check(works(server), "with a log that is", name, "the server serves")
+            check(output_slow.works(server), "with a log that is", name, "the server serves")
             lost = server.metrics()["tidecast_log_lines_lost_total"]
             check(lost >= 1, "with a log that is", name, "it counts", lost, "lost lines")
         finally:
@@ -163,16 +191,16 @@ def terminal(work):
     folder = os.path.join(work, "terminal")
     os.mkdir(folder)
     os.chmod(folder, 0o777)
-    server = LoggingServer(folder, "--dev")
+    server = output_slow.LoggingServer(folder, "--dev")
     screen, log = os.openpty()
     server.start_with(log, ["setsid", "--ctty"], stdin=log)
     os.close(log)
     try:
         server.wait_ready()
-        works(server)
+        output_slow.works(server)
         os.close(screen)
         server.audit(3)
-        check(works(server), "without its terminal, the server serves")
+        check(output_slow.works(server), "without its terminal, the server serves")
         lost = server.metrics()["tidecast_log_lines_lost_total"]
         check(lost >= 3, "without its terminal, the server counts", lost, "lost lines")
     finally:
@@ -188,11 +216,14 @@ def main(work):
         data = ["--data", server.data]
         secrets(server, data)
         listener(server)
+        output_slow.listener(server, check)
         every_command(server)
     finally:
         server.kill()
     logs(work)
     terminal(work)
+    output_slow.log(work, check)
+    output_slow.limits(work, check)
     return 1 if failed else 0
 
 

@@ -1,5 +1,5 @@
-"""Reads the samples of Tests/PushMessagesTests/SampleTests.swift: http-ece opens the bodies (RFC 8291), and
-py-vapid and cryptography verify the tokens (RFC 8292, and Apple's). Of further files of samples only the
+"""Reads the samples of Tests/Push/PushMessagesTests/SampleTests.swift: http-ece opens the bodies (RFC 8291),
+and py-vapid and cryptography verify the tokens (RFC 8292, and Apple's). Of further files of samples only the
 bodies' salts and keys are compared."""
 import base64
 import json

@@ -116,6 +116,9 @@ def main(count, seconds):
         fleet = Fleet(shop, service, count)
         check(True, f"{count} browsers are registered")
         faults = [in_the_middle(fleet, nodes)]
+        heirs = [node for node in nodes if node is not faults[0][1]]
+        wait(lambda: any(node.metrics()["tidecast_pushes_again_total"] for node in heirs),
+             "an heir to count what it pushes for the dead owner")
         start([faults[0][1]])
         wait(lambda: set(nodes[0].owners()) == {node.name for node in nodes}, "each node to own partitions")
         faults.append(while_failing(fleet, nodes, seconds))

@@ -54,6 +54,9 @@ echo '{"data": ' > "$work/broken.json"
 refused 'not a JSON object' "$unprivileged" "$tidecast" server --config "$work/broken.json"
 refused 'cannot be read: No such file' "$unprivileged" "$tidecast" server --config "$work/none.json"
 refused 'TIDECAST_LOOPS' env TIDECAST_LOOPS=many "$unprivileged" "$tidecast" server --data "$work/data"
+refused 'TIDECAST_DEV must be true or false' env TIDECAST_DEV=maybe "$unprivileged" "$tidecast" server --data "$work/data"
+refused '--loops must be from 1 to 256, not 0' env TIDECAST_LOOPS=0 "$unprivileged" "$tidecast" server --data "$work/data"
+refused '--connections must be at least 1, not 0' "$unprivileged" "$tidecast" config check --data "$work/data" --connections 0
 refused 'HOST:PORT' "$unprivileged" "$tidecast" server --data "$work/data" --listen nowhere
 refused 'loopback' "$unprivileged" "$tidecast" server --data "$work/data" --dev --listen 0.0.0.0:1
 refused 'has no host' "$unprivileged" "$tidecast" server --data "$work/data" --listen :1
@@ -69,9 +72,14 @@ refused 'the host name nobody.invalid is not known' "$unprivileged" "$tidecast" 
 refused 'nobody.invalid is no name that this machine knows' "$unprivileged" "$tidecast" server --data "$work/data" --listen nobody.invalid:1
 refused '--sends-per-minute must be at least 0, not -5' "$unprivileged" "$tidecast" project quota demo --sends-per-minute -5 --data "$work/data"
 refused ': --credential-file or TIDECAST_CREDENTIAL' "$unprivileged" "$tidecast" listen x --project demo --data "$work/data"
-refused 'does not exist' "$unprivileged" "$tidecast" topic list --project demo --data "$work/dta"
+refused 'has no data' "$unprivileged" "$tidecast" topic list --project demo --data "$work/dta"
 [ ! -e "$work/dta" ] || fail "a mistyped folder was made"
 echo "ok: what is wrong is said"
+
+"$tidecast" config list > "$work/settings.md"
+sed -n '/^| flag | variable/,/^$/p' "$root/docs/configuration.md" | grep . | diff - "$work/settings.md" \
+  || fail "docs/configuration.md: replace its table by the output of tidecast config list"
+echo "ok: the page lists the settings as the server does"
 
 # A web page that a developer opens must not reach a development server: neither by a host name of its own nor from its origin.
 answers() {

@@ -1,7 +1,6 @@
 """A burst of sends over a takeover: see takeover_burst.sh."""
 import asyncio
 import collections
-import json
 import signal
 import subprocess
 
@@ -18,21 +17,6 @@ BEFORE, AFTER, EACH = 240, 6000, 10
 CONNECTIONS, STREAMS = 27, 240
 # The heir has the sends for this long before it can read the partition.
 HELD_SECONDS = 0.7
-
-
-def project_number(node):
-    out = node.command("project", "list", "--json")
-    return int(next(one["projectNumber"] for one in json.loads(out) if one["project"] == "demo"))
-
-
-def topics_of(partition, project, count):
-    """Names of `count` topics in one partition."""
-    names, number = [], 0
-    while len(names) < count:
-        number += 1
-        if placement.partition_of(f"t{number}", project, PARTITIONS) == partition:
-            names.append(f"t{number}")
-    return names
 
 
 class Lock:
@@ -81,7 +65,7 @@ async def run(database, gateway, shards):
     victim, heir = shards
     devices = await register(gateway.host, gateway.port, 8)
     partition = gateway.owners().index(victim.name)
-    topics = topics_of(partition, project_number(gateway), 6)
+    topics = placement.topics_of({partition}, gateway.project_number(), 6, PARTITIONS)
     await subscribe(gateway.host, gateway.port, topics[0], devices)
     streams = [Stream(one) for one in devices]
     for stream in streams:

@@ -21,6 +21,7 @@ PAUSE = 0.8
 # How long the test looks which topics go on, and how long a database is frozen; and how long a message may
 # take.
 AWAY_SECONDS, DELIVERED_SECONDS = 6, 2
+CONDITION = 77_000_000
 TOPICS = [f"topic-{number}" for number in range(16)]
 
 
@@ -142,6 +143,10 @@ def stop_a_database(nodes, loads, other):
     # The node gives this reason at once. A send that waits instead ends at its deadline, with another reason.
     check(all(status == 503 and b"database is away" in body for status, body in answers) and one.is_ready(),
           f"those get {answers[0]}, and the node is ready")
+    condition = " || ".join(f"'{load.topic}' in topics" for load in flowing[:2])
+    status, _ = one.call("POST", "/v1/projects/demo/messages:send",
+                         {"message": {"condition": condition, "data": {"n": str(CONDITION)}}})
+    check(status == 200, "a condition over topics of the other database is accepted")
     two.start()
     two.wait_ready()
     check(two.metrics()["tidecast_databases_away"] == 1,
@@ -210,7 +215,7 @@ def conclude(devices, loads):
     """All that was accepted has arrived."""
     for load in loads:
         load.end()
-    accepted = [name for load in loads for name in load.accepted()]
+    accepted = [CONDITION] + [name for load in loads for name in load.accepted()]
     try:
         wait(lambda: all(set(accepted) <= set(device.counts()) for device in devices), "the last deliveries",
              40)

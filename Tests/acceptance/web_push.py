@@ -173,7 +173,8 @@ def ends(shop, service, browsers):
     short = shop.publish("news", data={"too": "late"}, webpush={"headers": {"TTL": "3"}},
                          android={"ttl": "600s"})
     over = time.monotonic() + 4
-    wait(lambda: ttls(never) and ttls(short), "the service to refuse a message of each kind")
+    wait(lambda: ttls(never), "the service to refuse the message whose TTL is 0")
+    # On a busy machine the short message may end before its first attempt.
     wait(lambda: time.monotonic() > over, "the end of the short message")
     service.status = 201
     name = shop.publish("news", data={"in": "time"})

@@ -61,86 +61,69 @@ def verdict(figure, unit, must, aim):
 
 INTRODUCTION = """# Benchmarks
 
-Made by `tools/bench`; the raw figures are in [benchmarks/results.json](benchmarks/results.json).
-Every server ran on loopback on the same machine as its load, one after the other in the same run, and was
-measured by the same client (`tidecast bench`, one thread, a process of its own). The key figure is **CPU-µs
-each**: user and system time of the server's processes (`/proc/PID/stat`) for each operation; it changes least
-on a shared machine. Of repeated runs the middle one stands. Differences under 15 % mean nothing.
-[benchmarks/comparisons.md](benchmarks/comparisons.md) has runs of two builds in turn.
+Made by `tools/bench`; [benchmarks/results.json](benchmarks/results.json) has the raw figures, dates and
+commands. Every server ran on loopback on the same machine as its load, one after the other in the same run,
+measured by the same client (`tidecast bench`, one thread). The key figure is **CPU-µs each**: user and system
+time of the server's processes for each operation, of repeated runs the middle one. Differences under 15 %
+mean nothing: compare two builds in turn in one run.
 
-Tidecast's data was on disk and synced before each answer, its bearer, JSON and quotas checked, its quotas
-raised with `tidecast project quota`. nginx ran with one worker; redis and nchan keep nothing on disk except
-where `SADD` is named, which ran with `appendfsync always`. Events are about 200 bytes for all. The client
-grants wide HTTP/2 windows, so that no server waits for window updates.
+Tidecast's data was on disk and synced before each answer, with bearer, JSON and quotas checked. nginx ran
+with one worker; redis and nchan keep nothing on disk except for `SADD`, with `appendfsync always`. Events are
+about 200 bytes.
 """
-LATENCIES = ["send to last delivery", "answer", "answer to a batch", "exec to ready"]
+# Facts that the page leaves out: results.json has them.
+LEFT_OUT = ("body bytes", "bytes a delivery", "messages", "requests", "resident before, MiB",
+            "resident with connections, MiB", "registration CPU µs", "registrations a second")
+# Targets of which the first table says enough.
+WITHOUT_ROWS = ("T11", "T15", "T17", "T18", "PG", "SOAK", "GROWTH")
 
 
 def write_page(results):
     """Writes docs/benchmarks.md from the results of all runs."""
-    lines = [*INTRODUCTION.split("\n"), *targets_table(results), "",
+    lines = [*INTRODUCTION.split("\n"), machine_line(results), "", *targets_table(results), "",
              "![CPU for each operation beside peers](benchmarks/cpu.png)", ""]
     if os.path.exists(os.path.join(ROOT, "docs/benchmarks/latency.png")):
         lines += ["![Latencies](benchmarks/latency.png)", ""]
+    lines += ["## Beside peers", "", "CPU-µs each; results.json has rates and latencies.", ""]
     for name in TARGETS:
         entry = results["targets"].get(name)
-        if entry:
-            lines += section(name, entry)
+        if entry and name not in WITHOUT_ROWS and len(entry["rows"]) > 1:
+            lines.append(f"- {name}: " + "; ".join(peer_of(row) for row in entry["rows"]))
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write("\n".join(lines).rstrip() + "\n")
 
 
+def machine_line(results):
+    """The machine of the newest run."""
+    facts = max(results["targets"].values(), key=lambda entry: entry["when"])["machine"]
+    return (f"The machine: {facts['cpu']}, {facts['cores']} cores, {facts['memory']} GiB, {facts['system']},"
+            f" kernel {facts['kernel']}, {facts['swift']}, nginx {facts['nginx']}, redis {facts['redis']}; "
+            f"a 4 KiB append with fdatasync takes {facts['sync_ms']} ms.")
+
+
 def targets_table(results):
     """All targets with their figures, and whether they are met."""
-    lines = ["## Targets", "", "| | work | figure | | must | aim | |",
-             "| --- | --- | --: | --- | --: | --: | --- |"]
+    lines = ["## Targets", "", "| | work | figure (must, aim) | |", "| --- | --- | --- | --- |"]
     for name, (work, figures) in TARGETS.items():
         entry = results["targets"].get(name)
         own = [row for row in (entry or {}).get("rows", []) if row["who"].startswith("tidecast")]
-        for place, (key, unit, must, aim) in enumerate(figures):
-            title = (name, work) if place == 0 else ("", "")
+        texts, verdicts = [], []
+        for key, unit, must, aim in figures:
             value = own[0].get(key) if own else None
-            result = verdict(value, unit, must, aim) if value is not None else "not measured"
-            if own and own[0]["wrong"]:
-                result += f" (wrong: {own[0]['wrong']})"
-            lines.append(f"| {title[0]} | {title[1]} | {number(value)} | {unit} | {number(must)} |"
-                         f" {number(aim)} | {result} |")
+            bounds = "" if must is None else f" ({number(must)}, {number(aim)})"
+            texts.append(f"{number(value)} {unit}{bounds}")
+            verdicts.append(verdict(value, unit, must, aim) if value is not None else "not measured")
+        wrong = f" (wrong: {own[0]['wrong']})" if own and own[0]["wrong"] else ""
+        results_of = "; ".join(dict.fromkeys(verdicts)) + wrong
+        lines.append(f"| {name} | {work} | {'; '.join(texts)} | {results_of} |")
     return lines
 
 
-def section(name, entry):
-    """One target: a row for each server, the commands, and the machine."""
-    facts = entry["machine"]
-    lines = [f"## {name}: {TARGETS[name][0]}", ""]
-    lines += ["| who | CPU-µs each | a second | p50 ms | p99 ms | of | what else |",
-              "| --- | --: | --: | --: | --: | --- | --- |"]
-    lines += [line_of(name, row) for row in entry["rows"]]
-    lines += ["", "```sh", *dict.fromkeys(row["command"] for row in entry["rows"]), "```", ""]
-    lines.append(
-        f"{entry['when']}, revision `{entry['revision']}`: {facts['cpu']}, {facts['cores']} cores,"
-        f" {facts['memory']} GiB, "
-        f"{facts['system']}, kernel {facts['kernel']}, {facts['swift']}, nginx {facts['nginx']}, redis"
-        f" {facts['redis']}; "
-        f"a 4 KiB append with fdatasync took {facts['sync_ms']} ms, the load average before was"
-        f" {facts['load']}.")
-    return [*lines, ""]
-
-
-def line_of(name, row):
-    """The row of one server in a target's table."""
-    latency_name = next((one for one in LATENCIES if one in row["latency"]
-                         and row["latency"][one]["max"] > 0), None)
-    if name == "T7":
-        latency_name = "send to delivery"
-    latency = row["latency"].get(latency_name, {}) if latency_name else {}
-    facts = "; ".join(f"{key} {number(value)}" for key, value in row["facts"].items()
-                      if value or key in ("missing", "duplicates"))
-    runs = [one for one in row.get("all_us", []) if one]
-    if row["us"] and len(runs) > 1:
-        facts = f"runs {', '.join(number(one) for one in runs)} µs; " + facts
-    rate = row["rate"] if row.get("us") else None
-    return (f"| {row['who']} | {number(row.get('us'))} | {number(rate)} | {number(latency.get('p50'))} | "
-            f"{number(latency.get('p99'))} | {latency_name or '–'} | {facts} |")
+def peer_of(row):
+    """One server with its CPU for each operation, or what else was measured of it."""
+    facts = "; ".join(f"{number(value)} {key}" for key, value in row["facts"].items()
+                      if value and key not in LEFT_OUT)
+    return f"{row['who']} {number(row['us']) if row.get('us') else facts}"
 
 
 def plots():

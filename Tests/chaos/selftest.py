@@ -268,7 +268,7 @@ def run():
     what_a_database_lost_is_left_open()
     an_open_order_is_left_open()
     a_search_has_an_end()
-    # The vectors of Tests/PlacementTests.
+    # The vectors of Tests/Core/PlacementTests.
     assert [placement.topic_hash(*one)
             for one in [("", 0), ("news", 2), ("weather", 1), ("12345678", 7)]] == [
         0x1EDEB8DBEF6672C7, 0x493CC1B99482BDBF, 0x3DE93776B5B8D010, 0x8C1A9562D966F647]

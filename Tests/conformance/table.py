@@ -3,6 +3,7 @@ import sys
 import time
 
 import rows_ios
+import rows_libraries
 import rows_messages
 import rows_push
 import rows_sdks
@@ -11,7 +12,7 @@ import rows_wire
 from harness import Server
 
 ROWS = {**rows_messages.ROWS, **rows_topics.ROWS, **rows_wire.ROWS, **rows_sdks.ROWS,
-        **rows_push.ROWS, **rows_ios.ROWS}
+        **rows_push.ROWS, **rows_ios.ROWS, **rows_libraries.ROWS}
 # Row 19 checks the statuses that all other rows have seen, so it runs last.
 ORDER = sorted(set(ROWS) - {19}) + [19]
 

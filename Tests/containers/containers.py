@@ -7,6 +7,7 @@ machine and to the balancer's published port. Each wait is for a condition.
 import http.client
 import json
 import os
+import re
 import secrets
 import ssl
 import subprocess
@@ -164,6 +165,21 @@ class Compose:
         began = time.monotonic()
         wait(lambda: self.unsettled(gateways, shards) or True, f"all nodes to agree after {what}", limit)
         return time.monotonic() - began
+
+    def cut(self, since):
+        """How many connections to containers that had passed no check yet the balancer has cut since that
+        time (seconds since 1970), by its own word."""
+        said = docker("logs", "--since", f"{since:.3f}", self.containers("balancer")[0])
+        unchecked, cut = set(), 0
+        for slot, words in re.findall(r"^(?:Server )?gateways/(\S+) (.*)", said, re.MULTILINE):
+            down = re.search(r"is DOWN, .* (\d+) sessions active", words)
+            if down and slot in unchecked:
+                cut += int(down.group(1))
+            if words.startswith("changed its IP from (none)"):
+                unchecked.add(slot)
+            elif "Layer7 check" in words or down:
+                unchecked.discard(slot)
+        return cut
 
     def logs(self):
         return self("logs", "--no-color", "--tail", "10", check=False)

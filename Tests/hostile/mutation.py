@@ -7,7 +7,7 @@ import sys
 
 from system import floods, frames, openloop
 
-STORED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../formats/0.1.0")
+STORED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../formats/1")
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJhQHAiLCJhdWQiOiJ4IiwiaWF0IjoxLCJleHAiOjl9.AAAA"
 GRANT = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=" + JWT
 MESSAGE = {"message": {"topic": "news", "notification": {"title": "t", "body": "b"}, "data": {"k": "v"},
@@ -45,6 +45,7 @@ def requests(device):
                                                       "registration_tokens": [device["token"], "x"]})
     yield "POST", f"/iid/v1/{device['token']}/rel/topics/news", owner, b""
     yield "GET", f"/iid/info/{device['token']}?details=true", owner, b""
+    yield "GET", f"/iid/{device['token']}?details=true", owner, b""
     yield "POST", registrations, owner, b"{}"
     yield "GET", f"{registrations}?pageSize=10", owner, b""
     yield "POST", f"{registrations}/{fid}:acknowledge", own, text({"eventIds": ["1-2-3"]})

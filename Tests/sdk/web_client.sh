@@ -22,4 +22,4 @@ finish() {
   rm -rf "/etc/netns/$space" "$work"
 }
 enter_namespace
-ip netns exec "$space" env WORK="$work" PICTURES="${PICTURES:-}" timeout 240 "$python" "$here/web_client.py"
+ip netns exec "$space" env WORK="$work" PICTURES="${PICTURES:-}" timeout 400 "$python" "$here/web_client.py"

@@ -1,5 +1,6 @@
 """What the JavaScript client leaves undone when a tab, the server or the browser's storage fails: ends of
 registrations, wishes, notes of messages. Used by web_client.py."""
+import json
 import signal
 
 from system.checks import check, until, wait
@@ -12,6 +13,8 @@ CLIENT = 'const c = await import("/client/v1/messaging.js");' \
 STOPS = "window.was ??= fetch; window.fetch = (u, o) => ((o?.method ?? 'GET') + u).match(/%s/) ?" \
         " %s : was(u, o);"
 NEVER = "new Promise(() => {})"
+# The stream ends, and the page opens the next one.
+NEXT_STREAM = "m.stopping.abort();"
 # Writing to the database fails as where the disk is full, until `put` is put back.
 FULL = "window.put ??= IDBObjectStore.prototype.put;" \
        " IDBObjectStore.prototype.put = function () { this.transaction.abort(); };"
@@ -106,8 +109,104 @@ def refused_on_the_way(alice):
         alice.run("await c.subscribeToTopic(m, 'alice')")
 
 
+def answered(status, word, *details):
+    """The answer of a server to each call."""
+    body = {"error": {"code": status, "message": "no", "status": word, "details": details}}
+    return f"Promise.resolve(new Response({json.dumps(json.dumps(body))}, {{ status: {status} }}))"
+
+
+NEVER_MADE = answered(400, "INVALID_ARGUMENT", {"fieldViolations": [{"field": "name"}]})
+
+
+def refused_without_proof(alice):
+    """Another server answers for a while, or one that does not know the project."""
+    for answer in (answered(401, "UNAUTHENTICATED"), answered(404, "NOT_FOUND"), NEVER_MADE,
+                   answered(403, "PERMISSION_DENIED", {"errorCode": "SENDER_ID_MISMATCH"}),
+                   answered(410, "NOT_FOUND", {"errorCode": "UNREGISTERED"}),
+                   answered(200, "NOT_FOUND", {"errorCode": "UNREGISTERED"})):
+        alice.run(STOPS % ("registrations.", answer) + NEXT_STREAM + """window.isDone = undefined;
+          c.unsubscribeFromTopic(m, 'alice').then(() => (isDone = true), () => (isDone = false));""")
+        assert until(lambda: alice.run("return isDone !== undefined"), 2) is None, answer
+        kept = alice.run("return [await c.isRegistered(m), await c.getToken(m)]") == [True, alice.token]
+        alice.run("window.fetch = was; dispatchEvent(new Event('online'));")
+        wait(lambda: alice.run("return isDone"), "the end of the subscription")
+        check(kept and alice.is_there() and not alice.topics(),
+              f"an answer that proves no end costs neither registration nor wish: {answer[41:100]}")
+        alice.run("await c.subscribeToTopic(m, 'alice')")
+
+
+# Lets each doubt of the store begin so many milliseconds ago, and returns whether there is one.
+DOUBTS_BEGIN = """const open = indexedDB.open("tidecast", 1);
+  await new Promise((resolve) => (open.onsuccess = resolve));
+  const store = open.result.transaction("devices", "readwrite").objectStore("devices");
+  let isDoubted = false;
+  const age = (one) => {
+    if (!one.doubted) return one;
+    isDoubted = true;
+    return { ...one, doubted: Date.now() - %d };
+  };
+  store.openCursor().onsuccess = ({ target: { result } }) => {
+    if (!result) return;
+    const { ended, ...rest } = result.value;
+    result.update({ ...age(rest), ...(ended && { ended: ended.map(age) }) });
+    result.continue();
+  };
+  await new Promise((resolve) => (store.transaction.oncomplete = resolve));
+  open.result.close();
+  return isDoubted;"""
+
+
+def never_made(alice):
+    """Another server says for more than a minute that it has never made the registration."""
+    former = alice.token
+    alice.run(STOPS % (f"registrations.{former}", NEVER_MADE) + NEXT_STREAM)
+    wait(lambda: alice.run(DOUBTS_BEGIN % 61e3), "the doubt")
+    is_here = "dispatchEvent(new Event('online')); return c.isRegistered(m)"
+    wait(lambda: alice.run(is_here) is False, "the end")
+    alice.token = alice.run("return c.getToken(m)")
+    wait(alice.topics, "the topic of the next registration")
+    alice.run("dispatchEvent(new Event('online'))")
+    wait(lambda: alice.run(DOUBTS_BEGIN % 0), "the first try to end the replaced registration")
+    gone = alice.run("await c.deleteToken(m); return c.getToken(m)")
+    check(gone not in (former, alice.token) and not alice.is_there() and alice.topics(former),
+          "a replaced registration does not keep the end of the next one waiting")
+    alice.token = former
+    alice.next_page()
+    check(until(lambda: not alice.is_there(), 30) is not None,
+          "a registration that was replaced is ended where the right server comes back")
+    alice.token = gone
+
+
+def refused_end(alice):
+    """The server does not take the end of one registration."""
+    alice.run(STOPS % (f"^DELETE.*{alice.token}", answered(401, "UNAUTHENTICATED"))
+              + "await c.deleteToken(m).catch(() => {})")
+    second = alice.run("return c.getToken(m)")
+    code = alice.fails("await c.deleteToken(m)")
+    first, alice.token = alice.token, second
+    check(code == "messaging/token-unsubscribe-failed" and not alice.is_there(),
+          "an end that the server does not take does not hold the next one up")
+    alice.token = first
+    alice.run("window.fetch = was; await c.deleteToken(m)")
+    assert not alice.is_there()
+    # Another server answers, which can never have made it.
+    alice.token = alice.run("return c.getToken(m)")
+    alice.run(STOPS % (f"^DELETE.*{alice.token}", NEVER_MADE) + "await c.deleteToken(m).catch(() => {})")
+    code = alice.fails("await c.deleteToken(m)")
+    wait(lambda: alice.run(DOUBTS_BEGIN % 61e3), "the doubt")
+    alice.run("await c.deleteToken(m)")
+    check(code == "messaging/token-unsubscribe-failed" and alice.is_there(),
+          "an end that the server for a minute cannot have made keeps no later call waiting")
+    alice.run("window.fetch = was; dispatchEvent(new Event('online'));")
+    wait(lambda: not alice.is_there(), "the end at the right server")
+
+
 def wrong_clock(alice):
     """The clock was ahead when the client compared its topics last."""
+    # First the subscription goes: the page that is open may compare as soon as it has a reason.
+    status, body = alice.server.call("POST", "/iid/v1:batchRemove", {
+        "to": "/topics/alice", "registration_tokens": [alice.token]}, BACKEND)
+    assert status == 200 and json.loads(body)["results"] == [{}], (status, body)
     alice.run("""const open = indexedDB.open("tidecast", 1);
       await new Promise((resolve) => (open.onsuccess = resolve));
       const store = open.result.transaction("devices", "readwrite").objectStore("devices");
@@ -115,9 +214,6 @@ def wrong_clock(alice):
         result?.update({ ...result.value, repaired: Date.now() + 864e6 }) && result.continue();
       await new Promise((resolve) => (store.transaction.oncomplete = resolve));
       open.result.close();""")
-    status, _ = alice.server.call("POST", "/iid/v1:batchRemove", {
-        "to": "/topics/alice", "registration_tokens": [alice.token]}, BACKEND)
-    assert status == 200 and not alice.topics()
     alice.next_page()
     check(until(alice.topics, 20) is not None, "a clock that was ahead does not stop the daily comparison")
 
@@ -188,7 +284,8 @@ def too_many(alice):
 
 def test(browser, server):
     """Each case with a registration of its own."""
-    for case in (closed, away, refused_on_the_way, wrong_clock, ended_meanwhile, full, too_many):
+    for case in (closed, away, refused_on_the_way, refused_without_proof, never_made, refused_end,
+                 wrong_clock, ended_meanwhile, full, too_many):
         alice = Alice(browser, server)
         case(alice)
         alice.run("await c.deleteToken(m).catch(() => {})")

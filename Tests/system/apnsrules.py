@@ -122,17 +122,19 @@ class Keys:
 
 
 class Binding:
-    """A connection belongs to the team and the key of its first request, and keeps a token for 20 minutes."""
+    """A connection belongs to the team and the key of its first request. Its next token is signed 20 minutes
+    after the one before at least. When the first came over this connection does not count: a server may
+    begin a minute before its tokens change."""
 
     def __init__(self):
-        self.sender, self.token, self.since = None, None, None
+        self.sender, self.token, self.issued = None, None, None
 
-    def check(self, team, key_id, authorization, now):
+    def check(self, team, key_id, authorization, issued):
         if self.sender is None:
             self.sender = (team, key_id)
         if self.sender != (team, key_id):
             raise RefusedError(403, "UnrelatedKeyIdInToken")
         if authorization != self.token:
-            if self.since is not None and now - self.since < 20 * 60:
+            if self.issued is not None and abs(issued - self.issued) < 20 * 60:
                 raise RefusedError(429, "TooManyProviderTokenUpdates")
-            self.token, self.since = authorization, now
+            self.token, self.issued = authorization, issued

@@ -7,7 +7,6 @@ stands in `advice`.
 """
 import json
 import queue
-import socket
 import ssl
 import sys
 import threading
@@ -22,6 +21,7 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.frame import GoAwayFrame
 
 from system.apnsrules import Binding, Keys, RefusedError, check_fields, check_payload, device_token
+from system.ports import listen
 
 # Fields whose values are another one in each request: they must not fill the service's compression table.
 PASSING = {b":path", b"apns-id", b"apns-expiration", b"apns-collapse-id"}
@@ -60,9 +60,8 @@ class APNsService:
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.load_cert_chain(certificate, key)
         self.context.set_alpn_protocols(["h2"])
-        self.listener = socket.create_server(("127.0.0.1", port), backlog=64)
+        self.listener = listen(port, self.serve)
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
 
     def clock(self):
         """Seconds since 1970 as the service has them: `offset` moves them."""
@@ -88,16 +87,10 @@ class APNsService:
             self.mistakes.append(text)
         self.note(event="mistake", text=text)
 
-    def accept(self):
-        while True:
-            try:
-                raw, _ = self.listener.accept()
-            except OSError:
-                return
+    def serve(self, raw):
+        with self.lock:
             self.count += 1
-            threading.Thread(target=self.serve, args=(raw, self.count), daemon=True).start()
-
-    def serve(self, raw, number):
+            number = self.count
         try:
             raw.settimeout(10)
             secured = self.context.wrap_socket(raw, server_side=True)
@@ -299,8 +292,8 @@ class Connection:
         assert own[":scheme"] == "https", own
         sent = [(name, value) for name, value in fields if not name.startswith(":")]
         authorization = dict(sent).get("authorization")
-        team, key_id, _ = self.service.keys.sender(authorization)
-        self.binding.check(team, key_id, authorization, self.service.clock())
+        team, key_id, issued = self.service.keys.sender(authorization)
+        self.binding.check(team, key_id, authorization, issued)
         token = device_token(own[":path"])
         found = check_fields(sent)
         host = own.get(":authority", found.get("host"))

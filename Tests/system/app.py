@@ -10,9 +10,10 @@ from system.process import ROOT, UNPRIVILEGED
 
 def program():
     """The path of the app's program: MESSAGING_SAMPLE, else the debug build."""
-    found = os.environ.get("MESSAGING_SAMPLE") or os.path.join(ROOT, ".build/debug/messaging-sample")
+    found = os.environ.get("MESSAGING_SAMPLE") or os.path.join(ROOT, ".build/clients/debug/messaging-sample")
     if not os.path.exists(found):
-        raise SystemExit(f"FAIL: there is no {found}: swift build --product messaging-sample")
+        raise SystemExit(f"FAIL: there is no {found}: "
+                         "swift build --package-path Clients --scratch-path .build/clients")
     return found
 
 

@@ -11,7 +11,6 @@ from system.ports import free_port
 from system.process import make_certificates
 
 APP, OTHER_APP, THIRD_APP = "org.example.app", "org.example.other", "org.example.third"
-FOURTH_APP = "org.example.fourth"
 TEAM, OTHER_TEAM = "TEAM000001", "TEAM000002"
 
 
@@ -49,10 +48,6 @@ class Phone:
     def wait_for(self, name, limit=240):
         wait(lambda: self.got(name), f"the phone to get {name}", limit)
 
-    def is_gone(self):
-        status, error = self.shop.send(token=self.token, data={"to": "nobody"})
-        return status == 404 and error["details"][0]["errorCode"] == "UNREGISTERED"
-
 
 class Apple:
     """The stand-in, and the keys that it knows. Its certificate is in `folder`/`name`."""
@@ -66,25 +61,23 @@ class Apple:
         self.service = APNsService(os.path.join(certificates, "server.pem"),
                                    os.path.join(certificates, "server.key"), free_port(), keys=self.keys)
 
-    def make_key(self, key_id, team, known=True):
+    def make_key(self, key_id, team):
         """A file of a new key, as Apple gives it."""
         key = ec.generate_private_key(ec.SECP256R1())
-        if known:
-            self.keys[key_id] = (team, key.public_key())
+        self.keys[key_id] = (team, key.public_key())
         path = os.path.join(self.folder, f"AuthKey_{key_id}.p8")
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return path
 
-    def set_key(self, shop, file, key_id, team, bundle=APP, *words):
+    def set_key(self, shop, file, key_id, team, bundle=APP):
         """The operator gives the project a key from its file."""
         return shop.set_push("apns", "--key", file, "--key-id", key_id, "--team-id", team, "--bundle-id",
-                             bundle, "--host", f"localhost:{self.service.port}", "--ca", self.authority,
-                             *words)
+                             bundle, "--host", f"localhost:{self.service.port}", "--ca", self.authority)
 
-    def give(self, shop, key_id, team, bundle=APP, known=True):
+    def give(self, shop, key_id, team, bundle=APP):
         """The operator gives the project a new key."""
-        return self.set_key(shop, self.make_key(key_id, team, known), key_id, team, bundle)
+        return self.set_key(shop, self.make_key(key_id, team), key_id, team, bundle)
 
 
 def all_got(phones, name):

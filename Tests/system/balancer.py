@@ -5,7 +5,7 @@ import itertools
 import socket
 import threading
 
-from system.ports import free_port
+from system.ports import free_port, listen
 
 
 class Balancer:
@@ -17,17 +17,11 @@ class Balancer:
         self.nodes, self.port, self.turns = nodes, free_port(), itertools.count()
         self.passes = threading.Event()
         self.passes.set()
-        self.listener = socket.create_server((self.host, self.port))
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.listener = listen(self.port, self.serve)
 
-    def accept(self):
-        """Takes connections; the balancer's thread runs this."""
-        while True:
-            client, _ = self.listener.accept()
-            threading.Thread(target=self.serve, args=(client, next(self.turns)), daemon=True).start()
-
-    def serve(self, client, turn):
+    def serve(self, client):
         """Connects the client with a node, and closes the client's connection where no node takes one."""
+        turn = next(self.turns)
         with client:
             self.passes.wait()
             for place in range(len(self.nodes)):

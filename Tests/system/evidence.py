@@ -7,6 +7,7 @@
 """
 import ast
 import functools
+import glob
 import os
 import re
 
@@ -34,13 +35,13 @@ def swift_tests(text):
 
 @functools.cache
 def module_tests(module):
-    """`swift_tests` of all files of one module of tests."""
+    """`swift_tests` of all files of one module of tests, the server's or the clients'."""
     found = set()
-    for folder, _, names in os.walk(os.path.join(TESTS, module)):
-        for name in names:
-            if name.endswith(".swift"):
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    found |= swift_tests(file.read())
+    # A module is a folder of its floor, if it has one.
+    for root in (TESTS, os.path.join(TESTS, "*"), os.path.join(ROOT, "Clients/Tests")):
+        for path in glob.glob(os.path.join(root, module, "**/*.swift"), recursive=True):
+            with open(path, encoding="utf-8") as file:
+                found |= swift_tests(file.read())
     return found
 
 

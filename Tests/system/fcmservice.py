@@ -4,7 +4,6 @@ cryptography."""
 import base64
 import collections
 import json
-import socket
 import ssl
 import threading
 import time
@@ -17,6 +16,8 @@ import h2.exceptions
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from system.ports import listen
 
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
@@ -59,8 +60,7 @@ class FCMService:
         context.load_cert_chain(certificate, key)
         context.set_alpn_protocols(["h2"])
         self.context = context
-        self.listener = socket.create_server(("127.0.0.1", port))
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.listener = listen(port, self.serve)
 
     @property
     def url(self):
@@ -68,14 +68,6 @@ class FCMService:
 
     def close(self):
         self.listener.close()
-
-    def accept(self):
-        while True:
-            try:
-                raw, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(raw,), daemon=True).start()
 
     # One connection.
 

@@ -1,10 +1,9 @@
 """The balancer of the compose files, HAProxy with the text of deploy/balancer.cfg, before one server."""
-import http.client
 import os
 import subprocess
 
 from system.checks import until
-from system.ports import free_port
+from system.ports import free_port, status_at
 from system.process import ROOT
 
 START_SECONDS = 30
@@ -40,14 +39,7 @@ class HAProxy:
             raise SystemExit(f"FAIL: the balancer is not ready within {START_SECONDS} s")
 
     def is_ready(self):
-        link = http.client.HTTPConnection("127.0.0.1", self.health, timeout=5)
-        try:
-            link.request("GET", "/readyz")
-            return link.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            link.close()
+        return status_at(self.health, "/readyz") == 200
 
     def end(self, how):
         """Sends the signal, and waits for the end."""

@@ -38,6 +38,16 @@ class Node(DevelopmentServer):
                 "--peer-ca", f"{self.certificates}/ca.pem"]
 
 
+def reset_tcp(action, nodes, directions):
+    """Adds (-A) or deletes (-D) rules: the kernel answers each TCP packet to (--dport) or from (--sport) the
+    peer port of one of the nodes with a reset. With one of the directions alone, what a node writes to a
+    connection that the other one began still arrives."""
+    for node in nodes:
+        for port in directions:
+            subprocess.run(["iptables", "-w", action, "INPUT", "-p", "tcp", port, str(node.peer), "-j",
+                            "REJECT", "--reject-with", "tcp-reset"], check=True)
+
+
 def start(nodes):
     """Starts the nodes, and waits until all of them are ready."""
     for node in nodes:

@@ -1,5 +1,6 @@
-"""The partitions of topics and quotas. Must equal Sources/Placement bit by bit, since placement is part of
-the data's format."""
+"""The partitions of topics and quotas. Must equal Sources/Core/Placement bit by bit, since placement is part
+of the data's format."""
+import itertools
 
 MASK = (1 << 64) - 1
 A, B = 0x9E3779B97F4A7C15, 0xE7037ED1A0B428DB
@@ -36,6 +37,13 @@ def topic_hash(topic, project):
 def partition_of(topic, project, count):
     """The partition of a topic; `project` is the project's number."""
     return topic_hash(topic, project) * count >> 64
+
+
+def topics_of(partitions, project, names, count):
+    """So many names of topics whose partitions, of `count`, are among those."""
+    topics = (f"t{number}" for number in itertools.count(1))
+    found = (topic for topic in topics if partition_of(topic, project, count) in partitions)
+    return list(itertools.islice(found, names))
 
 
 def home_partition(project, count):

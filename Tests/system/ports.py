@@ -1,7 +1,9 @@
-"""Ports for servers under test. As a program it prints one."""
+"""Ports for servers under test, and who answers at one. As a program it prints a free one."""
+import http.client
 import os
 import random
 import socket
+import threading
 
 _given = set()
 # Scripts that run at the same time have ranges of their own: between the choice of a port and its use another
@@ -26,6 +28,34 @@ def free_port():
             continue
         _given.add(port)
         return port
+
+
+def listen(port, serve):
+    """A listener on a port of 127.0.0.1, until it is closed. A thread of its own serves each connection."""
+    listener = socket.create_server(("127.0.0.1", port), backlog=64)
+
+    def accept():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener
+
+
+def status_at(port, path="/"):
+    """The status of a GET on a port of 127.0.0.1; 0 where nobody answers within 5 s."""
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        link.request("GET", path)
+        return link.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return 0
+    finally:
+        link.close()
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ STORE = "tidecast"
 # e501 where the key is sealed.
 SECRETS = ("SELECT key, encode(substring(value FROM 9 FOR 2), 'hex') FROM (SELECT key, value FROM"
            " tidecast.key UNION ALL"
-           " SELECT key, value FROM tidecast.setting WHERE key IN ('signing-keys', 'token-signing-key',"
-           " 'gossip-key') OR key LIKE 'web-push:%') AS all_of_them")
+           " SELECT key, value FROM tidecast.setting WHERE key IN ('signing-keys', 'gossip-key')"
+           " OR key LIKE 'web-push:%') AS all_of_them")
 
 
 def find_programs():
@@ -32,7 +32,8 @@ def programs():
 
 class Database:
     """A PostgreSQL server with its folder in `folder`/pg. The constructor starts it; the script must stop
-    it."""
+    it. A start gives `environment` to the server."""
+    environment = {}
 
     def __init__(self, folder):
         self.programs, self.folder, self.port = programs(), os.path.join(folder, "pg"), free_port()
@@ -55,7 +56,7 @@ class Database:
         if os.getuid() == 0:
             command = ["runuser", "-u", "postgres", "--", *command]
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+                       stderr=subprocess.DEVNULL, env={**os.environ, **self.environment})
 
     def start(self, *how):
         """Starts the server and waits until it takes connections; `how` are further options of pg_ctl."""

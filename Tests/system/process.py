@@ -140,6 +140,11 @@ class Server:
         """The owner of each partition, in order, as this server sees it; "" for none."""
         return [one["owner"] for one in self.status()["partitions"]]
 
+    def project_number(self, name="demo"):
+        """A project's number, of which placement is made."""
+        projects = json.loads(self.command("project", "list", "--json"))
+        return int(next(one["projectNumber"] for one in projects if one["project"] == name))
+
     def is_running(self):
         """Whether the process was started and has not ended."""
         return self.process is not None and self.process.poll() is None

@@ -1,6 +1,6 @@
-"""House rules of Python, shell and pages, beside those that ruff and shellcheck know: rules.py prints each
-line that breaks a rule, and ends with 1 where there is one. The limits are those of Tests/HouseRulesTests for
-Swift."""
+"""House rules of Python, shell, JavaScript and pages, beside those that linters know: rules.py prints each
+line that breaks a rule, and ends with 1 if there is one. The limits are those of Tests/HouseRulesTests for
+Swift; of Swift this file knows only how often comments use a word."""
 import ast
 import io
 import os
@@ -11,26 +11,43 @@ import tokenize
 
 FILE_LENGTH_MAX = 400
 FUNCTION_LENGTH_MAX = 70
+# Of JavaScript. ruff knows the limit for Python.
+LINE_LENGTH_MAX = 110
 # docs/style.md bans these words.
 BANNED = re.compile(
     r"\b(whoever|that one|it was so|in so many words|anew|those who|of before|which see|besides)\b",
     re.IGNORECASE)
+# How often a word may be used, for each thousand words of docs/*.md and README.md together, and of the
+# comments of all Swift sources together: `if` is the word for a condition, and machines return, receive,
+# store and report.
+CEILINGS = {"where": 2.5, "stand|stands|stood|standing": 0.2, "tell|tells|told|telling": 0.4,
+            "hear|hears|heard|hearing": 0.1, "former": 0.3, "of (?:its|their|one's) own": 0.1}
+# As `wc -w` counts README.md and all pages below docs/, without a page that is a program's output.
+PAGES_WORDS_MAX = 55_000
 # The parts of a decision, in their order. The first two are in each.
 DECISION_PARTS = ["Context", "Choice", "Consequences", "Measured", "Instead of"]
 # This page names the banned words.
 WITH_BANNED = ("docs/style.md",)
 SNAKE_CASE = re.compile(r"_*[a-z][a-z0-9_]*")
 SHELL_FUNCTION = re.compile(r"^(\s*)(?:function\s+)?([\w-]+)\s*\(\)\s*\{(.*)$")
+SCRIPT_FUNCTION = re.compile(r"^(\s*)(?:export )?(?:async )?function\*? (\w+)\(")
+SCRIPT_COMMENT = re.compile(r"(?:^|\s)//.*|^\s*/?\*.*")
+SWIFT_COMMENT = re.compile(r"(?:^|\s)//+ ?(.*)")
 SHELL_NAME = re.compile(r"^\s*(?:local\s+|export\s+|readonly\s+)?([A-Za-z_]\w*)\+?=")
 
 
 def kind_of(path, text):
-    """"python", "shell", "page", "notes" for a file with comments behind "#", or "" for another file."""
+    """"python", "shell", "javascript", "swift" for a source, "page", "notes" for a file with comments behind
+    "#", or "" for another file."""
     first = text.split("\n", 1)[0]
     if path.endswith(".py") or (first.startswith("#!") and "python" in first):
         return "python"
     if path.endswith(".sh") or (first.startswith("#!") and re.search(r"\b(ba)?sh\b", first)):
         return "shell"
+    if path.endswith(".js"):
+        return "javascript"
+    if re.match(r"(Clients/)?Sources/.*\.swift$", path):
+        return "swift"
     if path.endswith(".md"):
         return "page"
     if path.endswith((".story", ".yaml", ".cfg", ".service", "Dockerfile")):
@@ -41,7 +58,7 @@ def kind_of(path, text):
 def broken(path, text):
     """(line, sentence) for each line of a file that breaks a rule."""
     kind = kind_of(path, text)
-    if not kind:
+    if kind in ("", "swift"):
         return []
     lines = text.splitlines()
     if kind in ("page", "notes"):
@@ -53,12 +70,16 @@ def broken(path, text):
     if len(lines) > FILE_LENGTH_MAX:
         found.append((FILE_LENGTH_MAX + 1,
                       f"{len(lines)} lines, at most {FILE_LENGTH_MAX}: split the file by concept"))
-    functions, comments = (python_parts if kind == "python" else shell_parts)(text)
+    parts = {"python": python_parts, "shell": shell_parts, "javascript": script_parts}
+    functions, comments = parts[kind](text)
     for name, line, length in functions:
         if length > FUNCTION_LENGTH_MAX:
             found.append((line,
                           f"{name} has {length} lines, at most {FUNCTION_LENGTH_MAX}: split the function"))
     found += banned(comments)
+    if kind == "javascript":
+        found += [(number, f"{len(line)} characters, at most {LINE_LENGTH_MAX}: wrap the line")
+                  for number, line in enumerate(lines, 1) if len(line) > LINE_LENGTH_MAX]
     if kind == "shell":
         found += wrong_names(lines, functions)
     return sorted(found)
@@ -78,6 +99,38 @@ def prose(lines):
             is_code = not is_code
         elif not is_code:
             found.append((number, re.sub(r"`[^`]*`", "``", line)))
+    return found
+
+
+def wordy(pages):
+    """A sentence for each word that the pages, (path, text), use too often, and one for pages that are too
+    long."""
+    pages = [(path, text) for path, text in pages if path == "README.md" or re.match(r"docs/.*\.md", path)]
+    spoken = " ".join(line for path, text in pages if path.count("/") < 2 and path not in WITH_BANNED
+                      for _, line in prose(re.sub(r"\]\([^)]*\)", "]", text).splitlines()))
+    found = too_frequent(spoken, "pages")
+    length = sum(len(text.split()) for path, text in pages if path != "docs/metrics.md")
+    if length > PAGES_WORDS_MAX:
+        found.append(f"the pages have {length} words, at most {PAGES_WORDS_MAX}: make them shorter")
+    return found
+
+
+def wordy_comments(sources):
+    """A sentence for each word that the comments of the Swift sources, (path, text), use too often. Backticks
+    and names of rules do not count."""
+    comments = (match[1] for _, text in sources for line in text.splitlines()
+                if (match := SWIFT_COMMENT.search(line)))
+    return too_frequent(" ".join(re.sub(r"`[^`]*`", "``", text) for text in comments), "comments")
+
+
+def too_frequent(spoken, what):
+    """A sentence for each word above its ceiling in the text."""
+    words = len(re.findall(r"[^\W\d_][\w'’-]*", spoken))
+    found = []
+    for word, ceiling in CEILINGS.items():
+        count = len(re.findall(rf"(?<![\w-])(?:{word})(?![\w-])", spoken, re.IGNORECASE))
+        if count > ceiling * words / 1000:
+            found.append(f'"{word}" is {count} times in {words} words of {what}, at most {ceiling} in 1,000')
     return found
 
 
@@ -135,6 +188,20 @@ def shell_parts(text):
     return functions, comments
 
 
+def script_parts(text):
+    """(name, line, length) of each function of JavaScript, which ends with a brace at its own indent, and
+    (line, text) of each line with a comment."""
+    functions, comments, lines = [], [], text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if match := SCRIPT_COMMENT.search(line):
+            comments.append((number, match[0]))
+        if match := SCRIPT_FUNCTION.match(line):
+            end = next((last for last in range(number + 1, len(lines) + 1)
+                        if lines[last - 1].startswith(match[1] + "}")), len(lines))
+            functions.append((match[2], number, end - number + 1))
+    return functions, comments
+
+
 def wrong_names(lines, functions):
     """The names of shell functions and variables that are neither snake_case nor, for the environment, in
     capitals."""
@@ -167,12 +234,22 @@ def main():
         print(*(path for path, text in files() if kind_of(path, text) == sys.argv[2]), sep="\n")
         return 0
     count, wrong = 0, 0
+    pages, sources = [], []
     for path, text in files():
+        kind = kind_of(path, text)
+        if kind == "swift":
+            sources.append((path, text))
+            continue
         count += 1
+        if kind == "page":
+            pages.append((path, text))
         for line, sentence in broken(path, text):
             wrong += 1
             print(f"{path}:{line}: {sentence}")
-    print(f"{count} files of Python, shell and prose, {wrong} lines that break a rule")
+    for sentence in wordy(pages) + wordy_comments(sources):
+        wrong += 1
+        print(sentence)
+    print(f"{count} files of Python, shell, JavaScript and prose, {wrong} lines that break a rule")
     return 1 if wrong or not count else 0
 
 

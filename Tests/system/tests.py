@@ -43,6 +43,16 @@ class RulesTests(unittest.TestCase):
         self.assertEqual(lines_of("a.sh", "\nlong() {\n" + "  true\n" * 69 + "}\n"), [2])
         self.assertEqual(lines_of("a.sh", "short() { true; }\n" + "true\n" * 90), [])
 
+    def test_javascript(self):
+        word = "an" + "ew"
+        self.assertEqual(lines_of("a.js", "go();\n" * 401), [401])
+        self.assertEqual(lines_of("a.js", "x" * 110 + "\n" + "x" * 111 + "\n"), [2])
+        for head in ("function long() {\n", "export async function* long() {\n"):
+            self.assertEqual(lines_of("a.js", head + "  go();\n" * 68 + "}\n"), [])
+            self.assertEqual(lines_of("a.js", "\n" + head + "  go();\n" * 69 + "}\n"), [2])
+        self.assertEqual(lines_of("a.js", f'go("{word}");\ngo(); // {word}\n/** It\n * begins {word}. */\n'),
+                         [2, 4])
+
     def test_names_of_shell(self):
         self.assertEqual(lines_of("a.sh", "wait_ready() { true; }\nlocal_name=1\nTIDECAST=2\n"), [])
         self.assertEqual(lines_of("a.sh", "waitReady() { true; }\n  local badName=1\nwait-ready() {\n}\n"),
@@ -64,6 +74,36 @@ class RulesTests(unittest.TestCase):
         self.assertEqual(lines_of("deploy/a.yaml", f"a: {word}\nb: 1  # made {word}\n"), [2])
         self.assertEqual(lines_of("a.story", f"# begins {word}\n"), [1])
 
+    def test_ceilings_of_pages(self):
+        def found(word, path="docs/a.md"):
+            return len(rules.wordy([(path, "of " * 997 + f"{word} {word} {word}\n")]))
+        self.assertEqual(found("where"), 1)
+        for word in ("told", "Stands", "heard", "former", "of its own"):
+            self.assertEqual(found(word), 1, word)
+        for word in ("if", "`where`", "stand-in", "are-told", "[a](where)"):
+            self.assertEqual(found(word), 0, word)
+        self.assertEqual([found("where", path) for path in ("README.md", "docs/style.md", "docs/b/a.md",
+                                                           "CONTRIBUTING.md")], [1, 0, 0, 0])
+        self.assertEqual(rules.wordy([("docs/a.md", "of " * 997 + "where where if\n")]), [])
+
+    def test_ceilings_of_comments(self):
+        def found(*comments):
+            text = "/// " + "of " * 997 + "\n" + "".join(f"    let a = 1  // {text}\n" for text in comments)
+            return len(rules.wordy_comments([("Sources/A/a.swift", text)]))
+        self.assertEqual(found("where", "where", "where"), 1)
+        for word in ("told", "Stands", "heard", "former", "of its own"):
+            self.assertEqual(found(word), 1, word)
+        self.assertEqual(found("if", "`told`", "(rule: losses-are-told)", "where", "where"), 0)
+        code = "for case let told in a where told {}\n"
+        self.assertEqual(rules.wordy_comments([("Sources/A/a.swift", code)]), [])
+        kinds = [rules.kind_of(path, "") for path in ("Sources/A/a.swift", "Clients/Sources/a.swift",
+                                                      "Tests/ATests/a.swift", "Clients/Package.swift")]
+        self.assertEqual(kinds, ["swift", "swift", "", ""])
+
+    def test_length_of_pages(self):
+        most = "of " * rules.PAGES_WORDS_MAX
+        self.assertEqual(rules.wordy([("docs/b/a.md", most), ("Tests/a.md", most)]), [])
+        self.assertEqual(len(rules.wordy([("docs/b/a.md", most), ("README.md", "of\n")])), 1)
 
     def test_decisions(self):
         page = "# 0001: A\n\n## Context\n\n## Choice\n\n## Instead of\n"
@@ -129,7 +169,7 @@ class EvidenceTests(unittest.TestCase):
 
     def test_names(self):
         for name in ("PushMessagesTests.VAPIDTests.vector", "conformance 63", "acceptance/push_crypto.sh",
-                     "acceptance/apns.py:troubles"):
+                     "TidecastMessagingTests.WireTests.paths", "acceptance/apns.py:troubles"):
             self.assertTrue(evidence.is_there(name), name)
         for name in ("PushMessagesTests.VAPIDTests.vectors", "PushTests.VAPIDTests.vector", "conformance 0",
                      "acceptance/push_crypto.py", "acceptance/none.sh", "acceptance/apns.py:trouble",

@@ -9,7 +9,7 @@ struct ScrapePace {
     private var last: MonotonicTime?
     private var isDue = false
 
-    /// A client asks. Returns after how long the loop must make the text; `nil` where the loop knows
+    /// A client asks. Returns after how long the loop must make the text; `nil` if the loop knows
     /// that already.
     mutating func ask(now: MonotonicTime) -> TimeSpan? {
         guard !isDue else { return nil }
