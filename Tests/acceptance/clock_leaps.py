@@ -287,7 +287,9 @@ async def several_nodes(database, folder, one, two, three):
         world.wall_is_ahead(seconds)
         await drive(house, is_not, "the node to see that its clock has leapt")
         status, words = await asyncio.to_thread(two.call, "GET", "/readyz")
-        assert status == 503 and REASON in words.decode(), (status, words)
+        # On a busy machine the node may have compared its clock with the database's by now.
+        assert status == 503 and (REASON in words.decode() or "the database's" in words.decode()), \
+            (status, words)
         assert await ready(three), "a node whose clock is right is not ready"
         if one.process.poll() is None:
             # The node with the wrong clock takes about half of the dead node's partitions.

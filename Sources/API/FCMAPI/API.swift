@@ -183,6 +183,8 @@ public final class API {
     public var refusalOfSend: ((ProjectNumber) -> QuotaRefusal?)?
     /// The same of a batch of the project.
     public var refusalOfChange: ((ProjectNumber) -> QuotaRefusal?)?
+    /// The other time that may be right; `nil` if the server believes its wall clock.
+    public var otherTime: (() -> WallTime?)?
     let authenticator: Authenticator
     let accountKeys = AccountKeys()
     private var deciphered: [Result<Registration, RegistrationError>] = []

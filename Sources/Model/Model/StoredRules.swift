@@ -19,6 +19,9 @@ public enum StoredRules {
     public static let waitingHardMax: UInt16 = 1000
     /// The most topics of one device (FCM: 2,000).
     public static let topicsMax = 2000
+    /// The days without a fact that shows a day after which a partition has rested, and ends no device for
+    /// being absent before.
+    public static let restDaysMax: UInt16 = 3
 
     // What nodes of a cluster must have in common.
 
@@ -35,7 +38,7 @@ public enum StoredRules {
 
     public static let ofPartitions = digest([
         UInt64(waitingMax), UInt64(collapsibleMax), UInt64(passDepth), UInt64(waitingHardMax),
-        UInt64(topicsMax), UInt64(requestWindow),
+        UInt64(topicsMax), UInt64(restDaysMax), UInt64(requestWindow),
     ])
     public static let ofClusters = digest([
         ofPartitions, quotaLease.nanoseconds, quotaShare.nanoseconds, quotaInflow.nanoseconds,

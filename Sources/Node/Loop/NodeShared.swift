@@ -77,7 +77,9 @@ final class NodeShared: Sendable {
     private let doubting = Mutex<Set<Int>>([])
     private var clockReason: String? {
         doubting.withLock(\.isEmpty)
-            ? nil : "the wall clock leapt against the monotonic clock: nothing expires until they agree"
+            ? nil
+            : "the wall clock leapt against the monotonic clock: nothing expires until they agree; if the"
+                + " wall clock is right, restart the server"
     }
     func doubtsClock(_ isDoubted: Bool, loop: Int) {
         let (was, are) = doubting.withLock { loops in

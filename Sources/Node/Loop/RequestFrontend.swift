@@ -55,6 +55,7 @@ final class RequestFrontend {
         self.loop = loop
         self.api = api
         api.refusalOfSend = { [unowned loop] in loop.core.refusalOfSend(in: $0, now: loop.now) }
+        api.otherTime = { [unowned loop] in loop.core.otherTime(loop.now) }
         api.refusalOfChange = { [unowned loop] in loop.core.refusalOfChange(in: $0, now: loop.now) }
     }
 

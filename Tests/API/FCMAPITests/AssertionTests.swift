@@ -88,6 +88,20 @@ struct AssertionTests {
         #expect(try exchange(claims).status == 200)
     }
 
+    @Test("#34 may be right by either of two times while the server doubts its clock", arguments: [3, -3])
+    func otherTime(days: Int) throws {
+        let harness = try AssertionTests.harness()
+        let other = AssertionTests.seconds + days * 86_400
+        var claims = good()
+        (claims["iat"], claims["exp"]) = (other, other + 3600)
+        #expect(try exchange(try text(claims), at: harness).status == 400)
+        harness.api.otherTime = { WallTime(milliseconds: Int64(other) * 1000) }
+        #expect(try exchange(try text(claims), at: harness).status == 200)
+        #expect(try exchange(try text(good()), at: harness).status == 200)
+        (claims["iat"], claims["exp"]) = (other - 7200, other - 3600)
+        #expect(try exchange(try text(claims), at: harness).status == 400)
+    }
+
     @Test(
         "#34 that is wrong in one claim is refused",
         arguments: [

@@ -16,6 +16,7 @@ import Testing
         harness.years = 1
         let leapt = harness.turn(.order(.clockCompared(nil)))
         #expect(leapt.doubts == [true] && leapt.looksAgain, "\(leapt)")
+        #expect(harness.core.otherTime(harness.now) == harness.now.wall)
         #expect(harness.turn().isEmpty, "it is said once")
         harness.pass(milliseconds: 5000)
         let still = harness.turn(.timer(.clock))
@@ -70,11 +71,15 @@ import Testing
         #expect(harness.core.partitions[LoopHarness.partition] != nil && harness.core.doubting.isEmpty)
         let former = WallTime(milliseconds: harness.now.wall.milliseconds - behind)
         #expect(harness.core.takeWitness(harness.now) == former)
+        // Credentials go by the later time. The other one may be right.
+        #expect(harness.core.timeOfCredentials(harness.now) == former)
+        #expect(harness.core.otherTime(harness.now) == harness.now.wall)
         // A time server answers: the last run was three days before.
         harness.years = 1
         harness.pass(milliseconds: 3_600_000)
         let confirmed = harness.turn(.timer(.clock))
         #expect(confirmed.unconfirmed == [nil] && confirmed.doubts.isEmpty)
+        #expect(harness.core.otherTime(harness.now) == nil)
         #expect(harness.core.takeWitness(harness.now) == harness.now.wall)
         #expect(harness.core.takeWitness(harness.now) == nil, "once an hour")
     }

@@ -18,6 +18,7 @@ extension PartitionState {
     borrowing func lines() -> [String] {
         var lines = [
             "\(history) \(applied) \(epoch) \(generation) \(formerGenerations) \(comparedGeneration)",
+            "days \(days)",
             "next \(devices.next) last \(log.last)",
         ]
         func name(_ topic: TopicNumber) -> String {

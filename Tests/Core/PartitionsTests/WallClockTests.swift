@@ -105,13 +105,46 @@ struct WallClockTests {
     @Test("not more than a bound of devices ends in a day, and in slices that fit into records")
     func pace() throws {
         for number in 0..<2500 { #expect(harness.register(in: 0) != nil, "\(number)") }
-        // A machine that begins cannot know that its clock is wrong.
-        leap(harness, days: 300)
-        try harness.succeed(0)
+        for _ in 0..<(269 * 2) { harness.pass(seconds: WallClockTests.day / 2) }
+        #expect(harness.partitions[0].deviceCount == 2500)
+        while harness.partitions[0].deviceCount == 2500 { harness.pass(seconds: WallClockTests.day / 24) }
         for _ in 0..<4 { harness.pass(seconds: 60) }
         #expect(harness.partitions[0].deviceCount == 2500 - 2500 / 64)
         for _ in 0..<16 { harness.pass(seconds: WallClockTests.day / 4) }
         #expect(harness.partitions[0].deviceCount > 2500 * 9 / 10)
+    }
+
+    /// A copy is restored, a server was off, or the clock was wrong before: nobody knows which.
+    @Test(
+        "that is right after a rest ends nobody, also a new owner's, until 270 days have passed since",
+        arguments: [8, 300, 20_000], [false, true])
+    func rest(days: Int64, isConfirmed: Bool) throws {
+        let harness = PartitionHarness(count: 1) { $0.unreachableMax = .seconds(7 * 86_400) }
+        let (device, _) = try #require(harness.register(in: 0))
+        _ = harness.request(.setTransport(device, by: .backend, PushTests.web), of: PartitionID(0))
+        for _ in 0..<8 { _ = try #require(harness.register(in: 0)) }
+        _ = harness.request(.sendToDevice(nil, device, harness.envelope("m1")), of: PartitionID(0))
+        try PushTests.answer(harness, .gone)
+        harness.settle()
+        let witness = harness.now.wall
+        leap(harness, days: days)
+        // Without a witness the first reading is believed.
+        try harness.succeed(0, clock: TrustedClock(harness.now, witness: isConfirmed ? witness : nil))
+        // A device that comes meanwhile is dated by the believed time.
+        let (_, _) = try #require(harness.register(in: 0))
+        for _ in 0..<25 { harness.pass(seconds: 3600) }
+        #expect(harness.partitions[0].clock.isTrusted)
+        for _ in 0..<12 { harness.pass(seconds: WallClockTests.day / 2 - 3600) }
+        #expect(harness.partitions[0].deviceCount == 10)
+        // The next owner has a clock that nothing contradicts.
+        try harness.succeed(0)
+        for _ in 0..<4 { harness.pass(seconds: WallClockTests.day / 2) }
+        // The address is gone since a week.
+        #expect(harness.partitions[0].deviceCount == 9)
+        for _ in 0..<(258 * 2) { harness.pass(seconds: WallClockTests.day / 2) }
+        #expect(harness.partitions[0].deviceCount == 9)
+        for _ in 0..<(16 * 2) { harness.pass(seconds: WallClockTests.day / 2) }
+        #expect(harness.partitions[0].deviceCount < 9)
     }
 
     @Test("for a moment, with one message, ends nobody when the clock is right again")
@@ -182,6 +215,49 @@ struct WallClockTests {
             #expect(TrustedClock(at(0, days: days), witness: began.wall).isTrusted == isNear)
         }
         #expect(TrustedClock(at(0)).isTrusted)
+    }
+
+    @Test("is believed after a leap if it runs evenly for a day, also if it falls", arguments: [300, -2, 1])
+    func leaptEvenly(days: Int64) {
+        var clock = TrustedClock(at(0, days: 0))
+        #expect(clock.read(at(10, days: days)).milliseconds == began.wall.milliseconds + 10_000)
+        #expect(!clock.isTrusted && !clock.isUnconfirmed)
+        #expect(clock.read(at(86_409, days: days)).milliseconds == began.wall.milliseconds + 86_409_000)
+        #expect(clock.read(at(86_410, days: days)) == at(86_410, days: days).wall && clock.isTrusted)
+        // Another leap begins the day again.
+        clock = TrustedClock(at(0, days: 0))
+        _ = clock.read(at(10, days: days))
+        _ = clock.read(at(50_000, days: 2 * days))
+        _ = clock.read(at(86_410, days: 2 * days))
+        #expect(!clock.isTrusted)
+        // The clocks agree again, and a later leap has a day of its own.
+        _ = clock.read(at(86_500, days: 0))
+        #expect(clock.isTrusted)
+        _ = clock.read(at(86_510, days: days))
+        _ = clock.read(at(86_520, days: days))
+        #expect(!clock.isTrusted)
+    }
+
+    @Test("is doubted if it is wrong by an hour, and not in turns at the bound", arguments: [1, -1])
+    func hour(sign: Int64) {
+        func at(_ seconds: Int64, ahead: Int64) -> Instant {
+            Instant(
+                monotonic: began.monotonic.advanced(by: .seconds(UInt64(seconds))),
+                wall: WallTime(milliseconds: began.wall.milliseconds + (seconds + ahead) * 1000))
+        }
+        var clock = TrustedClock(began)
+        _ = clock.read(at(5, ahead: sign * 3600))
+        #expect(!clock.isTrusted)
+        var changes = 0
+        for second in 6..<200 as Range<Int64> {
+            let was = clock.isTrusted
+            let most = Int64(TrustedClock.leapMax.milliseconds / 1000)
+            _ = clock.read(at(second, ahead: sign * (most + (second % 2 == 0 ? 1 : -1))))
+            changes += was == clock.isTrusted ? 0 : 1
+        }
+        #expect(changes == 0)
+        _ = clock.read(at(200, ahead: sign * 600))
+        #expect(clock.isTrusted)
     }
 
     /// The clocks of a node and of its database may be wrong together: all containers of a machine share one.

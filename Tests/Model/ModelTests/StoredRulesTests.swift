@@ -8,10 +8,11 @@ import Testing
         #expect(StoredRules.waitingMax == 100 && StoredRules.collapsibleMax == 4)
         #expect(StoredRules.passDepth == 64 && StoredRules.waitingHardMax == 1000)
         #expect(StoredRules.topicsMax == 2000 && StoredRules.requestWindow == 1024)
+        #expect(StoredRules.restDaysMax == 3)
         #expect(StoredRules.quotaLease == .milliseconds(100) && StoredRules.quotaShare == .seconds(1))
         #expect(StoredRules.quotaInflow == .milliseconds(100))
-        #expect(StoredRules.ofPartitions == 0xA618_988F_B034_1BFD)
-        #expect(StoredRules.ofClusters == 0x5CCC_0B7C_1EBF_E709)
+        #expect(StoredRules.ofPartitions == 0xF114_A301_D6ED_9986)
+        #expect(StoredRules.ofClusters == 0x99C3_6F58_4F6B_6A11)
     }
 
     @Test("are refused in a sentence where a digest differs, and only there")

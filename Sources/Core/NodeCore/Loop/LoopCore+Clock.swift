@@ -17,6 +17,14 @@ extension LoopCore {
         return wallClock.isUnconfirmed ? max(time, now.wall) : time
     }
 
+    /// The other time that may be right, if the wall clock is not believed. An assertion that a client has
+    /// just signed is valid by one of the two: a right clock must not refuse it because of a wrong witness.
+    public func otherTime(_ now: Instant) -> WallTime? {
+        let time = timeOfCredentials(now)
+        guard !wallClock.isTrusted else { return nil }
+        return time == now.wall ? wallClock.read(now) : now.wall
+    }
+
     func note(_ notice: PartitionNotice, of partition: PartitionID) {
         switch notice {
         case .clockLeapt: doubting.insert(partition)

@@ -34,14 +34,16 @@ extension Partition {
         }
     }
 
-    /// Ends the devices that have been unreachable for `unreachableMax`. A new owner waits until streams have
-    /// returned, and these devices count among those that may end in a day: a clock may be wrong here too.
+    /// Ends the devices that have been unreachable for `unreachableMax`, without a rest of the partition. A
+    /// new owner waits until streams have returned, and these devices count among those that may end in a
+    /// day: a clock may be wrong here too.
     func endUnreachable(_ turn: inout Turn) {
         guard let most = options.unreachableMax, sweep.left > 0,
             turn.now.monotonic.since(begunAt) >= options.listenersReturn
         else { return }
-        let time = turn.now.wall.milliseconds - Int64(most.milliseconds)
-        for index in unreachable(since: WallTime(milliseconds: time), limit: sweep.left) {
+        let time = WallTime(milliseconds: turn.now.wall.milliseconds - Int64(most.milliseconds))
+        guard state.days.since(on: today(turn.now)) <= time.day else { return }
+        for index in unreachable(since: time, limit: sweep.left) {
             // The search goes on a second later.
             guard makeRoom(&turn) else { return }
             guard streams.attachment(index) == nil else {
@@ -69,7 +71,9 @@ extension Partition {
         guard let most = options.unreachableMax, let first = state.transports.unreachable.first,
             sweep.left > 0 || sweep.day != today(now)
         else { return nil }
-        let wait = first.milliseconds + Int64(most.milliseconds) - now.wall.milliseconds
+        let day: Int64 = 86_400_000
+        let rested = Int64(state.days.since(on: today(now)).rawValue) * day
+        let wait = max(first.milliseconds, rested) + Int64(most.milliseconds) - now.wall.milliseconds
         let next = now.monotonic.advanced(by: .milliseconds(UInt64(max(wait, 1000))))
         return max(next, begunAt.advanced(by: options.listenersReturn))
     }

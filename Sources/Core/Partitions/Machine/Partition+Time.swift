@@ -13,12 +13,14 @@ struct Sweep {
 
 extension Partition {
     /// The reading with the believed wall time. A notice reports when the wall clock loses or regains belief.
+    /// By an earlier time messages may wait again that seemed to be past their time.
     func believed(_ now: Instant, _ effects: inout [PartitionEffect]) -> Instant {
-        let was = clock.isTrusted
+        let (was, latest) = (clock.isTrusted, clock.latest)
         let wall = clock.read(now)
         if was != clock.isTrusted {
             effects.append(.notice(clock.leap.map { .clockLeapt(milliseconds: $0) } ?? .clockAgrees))
         }
+        if wall < latest { wantAllPushes() }
         return Instant(monotonic: now.monotonic, wall: wall)
     }
 
@@ -28,7 +30,6 @@ extension Partition {
         clock.vouch(for: now)
         guard clock.isTrusted else { return }
         if !was { effects.append(.notice(.clockAgrees)) }
-        // By an earlier time messages may wait again that seemed to be past their time.
         if now.wall < latest { wantAllPushes() }
     }
 
@@ -88,9 +89,10 @@ extension Partition {
         turn.effects.append(.wake(at: next))
     }
 
-    /// Ends devices that nobody has seen for `deviceDaysMax` days. The search runs once a day, and ends a
-    /// bounded number of devices in a day. Listening devices are seen each day, and a new owner waits for
-    /// their streams to return before it searches, so it ends no device that listened.
+    /// Ends devices that nobody has seen for `deviceDaysMax` days, all of them without a rest of the
+    /// partition. The search runs once a day, and ends a bounded number of devices in a day. Devices that
+    /// listen are seen each day, and a new owner waits for their streams to return before it searches, so it
+    /// ends no device that listened.
     private func endUnseen(_ turn: inout Turn) {
         guard turn.now.monotonic.since(begunAt) >= options.listenersReturn else { return }
         let today = today(turn.now)
@@ -100,6 +102,7 @@ extension Partition {
         }
         guard let start = sweep.next, sweep.left > 0, today.rawValue > options.deviceDaysMax else { return }
         let oldest = today.rawValue - options.deviceDaysMax
+        guard state.days.since(on: today).rawValue < oldest else { return }
         var unseen: [UInt32] = []
         let limit = sweep.left
         state.devices.forEach(from: start) { index, page, slot in
@@ -118,13 +121,15 @@ extension Partition {
         sweep.next = unseen.count < limit ? nil : unseen.last.map { $0 + 1 }
     }
 
-    /// All listening devices are seen today.
+    /// All listening devices are seen today. The record shows the day also if nobody listens.
     private func seeListeners(_ today: Day) {
         let listening = streams.devices { _ in true }.filter { index in
             guard let (page, slot) = state.devices.find(index) else { return false }
             return page.seen[slot] < today.rawValue
         }
-        if !listening.isEmpty { propose(.seen(day: today, devices: DeviceSet(sorted: listening))) }
+        if !listening.isEmpty || state.days.newest != today {
+            propose(.seen(day: today, devices: DeviceSet(sorted: listening)))
+        }
     }
 
     /// The device is seen: its stream comes, or goes after it has listened for long.

@@ -24,6 +24,7 @@ extension PartitionState {
             formerGenerations.append(former)
         }
         comparedGeneration = try reader.varint()
+        days = ObservedDays(newest: Day(try reader.u16()), since: Day(try reader.u16()))
         try readItems(&reader)
     }
 

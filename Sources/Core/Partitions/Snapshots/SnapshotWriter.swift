@@ -367,6 +367,8 @@ extension ByteWriter {
             varint(former.next)
         }
         varint(state.comparedGeneration)
+        u16(state.days.newest.rawValue)
+        u16(state.days.since.rawValue)
     }
 
     fileprivate mutating func ends(_ ends: EntryEnds) {

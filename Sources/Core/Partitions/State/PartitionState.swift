@@ -20,6 +20,8 @@ struct PartitionState: ~Copyable {
     var formerGenerations: [FormerGeneration] = []
     /// The generation up to which other partitions were compared with this partition.
     var comparedGeneration: UInt64 = 0
+    /// The days that facts have shown.
+    var days = ObservedDays()
 
     let names: TopicNames
     var topics = TopicTable()
@@ -156,6 +158,7 @@ struct PartitionState: ~Copyable {
         case .barrier(_, let epoch, _):
             self.epoch = max(self.epoch, epoch)
         case .register(let index, let project, let nonce, let secret, let day):
+            days.observe(day)
             devices.add(index: index, project: project, nonce: nonce, secret: secret, seen: day)
         case .end(let index):
             end(index, &cursor)
@@ -194,7 +197,9 @@ struct PartitionState: ~Copyable {
             for position in positions { lose(position, cursor.record) }
         case .expire(let now):
             log.losing(.expired) { $0.expire(now, transports, telling: departure(&devices)) }
-        case .seen(let day, let seen): seen.forEach { note($0, seenOn: day) }
+        case .seen(let day, let seen):
+            days.observe(day)
+            seen.forEach { note($0, seenOn: day) }
         case .evict(let session):
             windows[session] = nil
         case .generation(let number, let leftOut):
