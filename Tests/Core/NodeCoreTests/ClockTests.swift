@@ -41,6 +41,26 @@ import Testing
         #expect(harness.core.believed(harness.now).wall == harness.now.wall)
     }
 
+    @Test("is never believed for running evenly where the database's contradicts")
+    func contradicted() {
+        harness.serve()
+        harness.years = 1
+        func look() {
+            _ = harness.turn(.timer(.partition(LoopHarness.partition, harness.now.monotonic)))
+        }
+        look()
+        for _ in 0..<3 {
+            harness.pass(milliseconds: 43_200_000)
+            _ = harness.turn(.order(.clockCompared(nil)))
+            look()
+        }
+        #expect(harness.core.doubting == [LoopHarness.partition])
+        #expect(!harness.core.wallClock.isTrusted)
+        harness.pass(milliseconds: 86_400_000)
+        look()
+        #expect(harness.core.doubting.isEmpty && harness.core.wallClock.isTrusted)
+    }
+
     @Test("is unconfirmed where the database's agrees with a far time, and nothing ends")
     func vouchingFar() {
         harness.serve()

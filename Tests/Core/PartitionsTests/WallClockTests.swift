@@ -230,11 +230,17 @@ struct WallClockTests {
         _ = clock.read(at(50_000, days: 2 * days))
         _ = clock.read(at(86_410, days: 2 * days))
         #expect(!clock.isTrusted)
+        // Another clock contradicts.
+        clock.contradict()
+        _ = clock.read(at(100_000, days: 2 * days))
+        clock.contradict()
+        _ = clock.read(at(180_000, days: 2 * days))
+        #expect(!clock.isTrusted)
         // The clocks agree again, and a later leap has a day of its own.
-        _ = clock.read(at(86_500, days: 0))
+        _ = clock.read(at(186_500, days: 0))
         #expect(clock.isTrusted)
-        _ = clock.read(at(86_510, days: days))
-        _ = clock.read(at(86_520, days: days))
+        _ = clock.read(at(186_510, days: days))
+        _ = clock.read(at(186_520, days: days))
         #expect(!clock.isTrusted)
     }
 

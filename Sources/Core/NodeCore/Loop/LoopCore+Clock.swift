@@ -86,4 +86,11 @@ extension LoopCore {
         // What is unconfirmed is not doubted, also not until the partition's next reading.
         if wallClock.isUnconfirmed { doubting = [] }
     }
+
+    /// Another clock does not agree with the node's: one that has leapt is not believed for running evenly.
+    func contradictClock() {
+        guard isClockDoubted || wallClock.isUnconfirmed else { return }
+        wallClock.contradict()
+        for id in partitions.keys { partitions[id]?.contradictClock() }
+    }
 }

@@ -209,7 +209,7 @@ extension LoopCore {
         case .places(let places, let away): updateRoutes(places, away: away)
         case .home(let isAway): router.isHomeAway = isAway
         case .members(let living, let gone): updateMembers(living: living, gone: gone)
-        case .clockCompared(let reading): if let reading { vouch(for: reading) }
+        case .clockCompared(let reading): if let reading { vouch(for: reading) } else { contradictClock() }
         case .say(let message, let processIDs): for processID in processIDs { say(message, to: processID) }
         }
     }

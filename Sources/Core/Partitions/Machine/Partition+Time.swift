@@ -33,6 +33,9 @@ extension Partition {
         if now.wall < latest { wantAllPushes() }
     }
 
+    /// Another clock disagrees with the wall clock.
+    public func contradictClock() { clock.contradict() }
+
     /// The day by the believed clock. The newest message's position does not count: positions never fall, so
     /// one message under a wrong clock would be a witness for good.
     func today(_ now: Instant) -> Day { now.wall.day }
@@ -127,7 +130,7 @@ extension Partition {
             guard let (page, slot) = state.devices.find(index) else { return false }
             return page.seen[slot] < today.rawValue
         }
-        if !listening.isEmpty || state.days.newest != today {
+        if !listening.isEmpty || state.days.newest != today && state.devices.count > 0 {
             propose(.seen(day: today, devices: DeviceSet(sorted: listening)))
         }
     }

@@ -115,6 +115,9 @@ public struct TrustedClock: Sendable {
         isUnconfirmed = true
     }
 
+    /// Another clock, which counts more, disagrees: how evenly this one has run confirms nothing.
+    public mutating func contradict() { evenSince = nil }
+
     private mutating func believe(_ now: Instant) {
         anchor = now
         last = now
