@@ -43,6 +43,7 @@ import Testing
 
     @Test("is never believed for running evenly where the database's contradicts")
     func contradicted() {
+        harness.isWallRunning = true
         harness.serve()
         harness.years = 1
         func look() {

@@ -78,10 +78,13 @@ final class LoopHarness {
         get { days / 365 }
         set { days = newValue * 365 }
     }
+    /// Whether the wall clock goes on with the monotonic clock.
+    var isWallRunning = false
     var now: Instant {
-        Instant(
+        let ran = isWallRunning ? Int64(host.monotonic.since(.zero).milliseconds) : 0
+        return Instant(
             monotonic: host.monotonic,
-            wall: WallTime(milliseconds: 1_800_000_000_000 + days * 86_400_000))
+            wall: WallTime(milliseconds: 1_800_000_000_000 + days * 86_400_000 + ran))
     }
 
     /// Runs a turn with these messages, and returns its effects.
