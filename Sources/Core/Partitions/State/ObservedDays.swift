@@ -19,8 +19,9 @@ struct ObservedDays: Equatable {
         newest = day
     }
 
-    /// The first day after the newest rest, if a fact of `today` were the next one.
+    /// The first day after the newest rest, if a fact of `today` were the next one. It is never later than
+    /// today: a clock that was ahead for a time keeps no device for years.
     func since(on today: Day) -> Day {
-        Int(today.rawValue) - Int(newest.rawValue) > Int(StoredRules.restDaysMax) ? today : since
+        Int(today.rawValue) - Int(newest.rawValue) > Int(StoredRules.restDaysMax) ? today : min(since, today)
     }
 }
