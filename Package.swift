@@ -6,7 +6,8 @@ import PackageDescription
 /// The checks of exclusive access at run time stay on in debug builds, under which all tests run.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
-    .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
+    .unsafeFlags(
+        ["-enforce-exclusivity=unchecked", "-cross-module-optimization"], .when(configuration: .release)),
 ]
 
 /// For what the simulated clusters run, and other machines under random tests: most of the time of all tests

@@ -161,6 +161,23 @@ struct WallClockTests {
         #expect(harness.partitions[0].deviceCount == 1)
     }
 
+    @Test("that was ahead for a time keeps no device for as long")
+    func ahead() throws {
+        _ = try #require(harness.register(in: 0))
+        harness.settle()
+        leap(harness, days: 300)
+        try harness.succeed(0)
+        // This device is dated by the wrong clock, and begins a day of the partition.
+        _ = try #require(harness.register(in: 0))
+        harness.settle()
+        leap(harness, days: -300)
+        try harness.succeed(0)
+        for _ in 0..<(268 * 2) { harness.pass(seconds: WallClockTests.day / 2) }
+        #expect(harness.partitions[0].deviceCount == 2)
+        for _ in 0..<(8 * 2) { harness.pass(seconds: WallClockTests.day / 2) }
+        #expect(harness.partitions[0].deviceCount == 1)
+    }
+
     @Test(
         "is unconfirmed where the last run contradicts it, and ends nobody meanwhile",
         arguments: [300, -9_000])
