@@ -93,8 +93,7 @@ final class NodeShared: Sendable {
     func note(_ notice: PartitionNotice, of partition: PartitionID) {
         switch notice {
         case .bodiesGone, .cameLate, .undecided, .dropped, .pushesEnded, .pushedAgain, .goneHeld, .clockLeapt,
-            .clockAgrees,
-            .markMended:
+            .clockAgrees, .deviceEnds, .markMended:
             break
         case .outboxStalls(let to): stalledOutboxes.begin(partition, to: to, log)
         case .outboxMoves(let to): stalledOutboxes.end(partition, to: to, log)
@@ -202,6 +201,8 @@ final class NodeCounters: Sendable {
         of: "partitions")
     let pushedAgain = LimitedCount(
         "messages of a former owner were pushed, which may have pushed them too", of: "messages")
+    let unseenEnded = LimitedCount("devices ended that nobody has seen for long", of: "devices")
+    let unreachableEnded = LimitedCount("devices ended whose addresses are long gone", of: "devices")
     private let drops = Mutex(MessageDrops())
     func add(_ more: MessageDrops) { drops.withLock { $0.add(more) } }
     func dropped(_ reason: DropReason) -> Int { drops.withLock { $0.counts[reason] ?? 0 } }

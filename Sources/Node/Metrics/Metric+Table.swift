@@ -171,6 +171,16 @@ extension Metric {
             "tidecast_bodies_gone_total",
             "Messages that waited for a device and whose bodies are not in the journal."
         ) { $0.counters.bodiesGone.read },
+        .counter(
+            "tidecast_devices_ended_total",
+            "Devices that the server ended, since nobody had seen them, or their addresses were gone, for long.",
+            by: "reason"
+        ) { source in
+            [
+                ([Absence.unseen.rawValue], Double(source.counters.unseenEnded.all)),
+                ([Absence.unreachable.rawValue], Double(source.counters.unreachableEnded.all)),
+            ]
+        },
     ]
 
     private static let pushes: [Metric] = [

@@ -27,6 +27,8 @@ extension NodeCounters {
         case .pushesEnded(let counts):
             for (kind, count) in counts { pushes.note(.expired, of: kind, count) }
         case .pushedAgain: pushedAgain.add(1, now: Clock.monotonic(), log)
+        case .deviceEnds(.unseen): unseenEnded.add(1, now: Clock.monotonic(), log)
+        case .deviceEnds(.unreachable): unreachableEnded.add(1, now: Clock.monotonic(), log)
         case .goneHeld(let project, let kind):
             pushes.note(.doubted, of: kind)
             log.warning(

@@ -61,8 +61,9 @@ struct WallClockTests {
         _ = try #require(harness.register(in: 0))
         for _ in 0..<(269 * 4) { harness.pass(seconds: WallClockTests.day / 4) }
         #expect(harness.partitions[0].deviceCount == 1)
+        #expect(harness.notices.isEmpty)
         for _ in 0..<(4 * 4) { harness.pass(seconds: WallClockTests.day / 4) }
-        #expect(harness.partitions[0].deviceCount == 0)
+        #expect(harness.partitions[0].deviceCount == 0 && harness.notices == [.deviceEnds(.unseen)])
     }
 
     @Test("a device that listens for a year is not unseen, also not for a new owner or when it hangs up")
@@ -141,6 +142,7 @@ struct WallClockTests {
         for _ in 0..<4 { harness.pass(seconds: WallClockTests.day / 2) }
         // The address is gone since a week.
         #expect(harness.partitions[0].deviceCount == 9)
+        #expect(harness.notices.last == .deviceEnds(.unreachable))
         for _ in 0..<(258 * 2) { harness.pass(seconds: WallClockTests.day / 2) }
         #expect(harness.partitions[0].deviceCount == 9)
         for _ in 0..<(16 * 2) { harness.pass(seconds: WallClockTests.day / 2) }

@@ -30,7 +30,7 @@ extension LoopCore {
         case .clockLeapt: doubting.insert(partition)
         case .clockAgrees: doubting.remove(partition)
         case .bodiesGone, .cameLate, .undecided, .dropped, .pushesEnded, .pushedAgain, .goneHeld,
-            .journalRefuses,
+            .deviceEnds, .journalRefuses,
             .journalTakes,
             .markMended, .outboxStalls, .outboxMoves, .conditionStalls, .conditionMoves:
             break

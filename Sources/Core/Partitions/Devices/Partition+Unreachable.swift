@@ -51,8 +51,7 @@ extension Partition {
                 continue
             }
             guard state.homes(of: index).allSatisfy(hasRoom) else { continue }
-            propose(.end(index: index))
-            sweep.left -= 1
+            endAbsent(index, for: .unreachable, &turn)
         }
     }
 

@@ -118,10 +118,16 @@ extension Partition {
             // A device whose topics' partitions cannot be notified of its end now is found again the next
             // day.
             guard state.homes(of: index).allSatisfy(hasRoom) else { continue }
-            propose(.end(index: index))
-            sweep.left -= 1
+            endAbsent(index, for: .unseen, &turn)
         }
         sweep.next = unseen.count < limit ? nil : unseen.last.map { $0 + 1 }
+    }
+
+    /// Ends a device, and takes it from those that may end today.
+    func endAbsent(_ index: UInt32, for absence: Absence, _ turn: inout Turn) {
+        propose(.end(index: index))
+        sweep.left -= 1
+        turn.effects.append(.notice(.deviceEnds(absence)))
     }
 
     /// All listening devices are seen today. The record shows the day also if nobody listens.

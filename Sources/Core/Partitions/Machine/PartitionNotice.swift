@@ -17,6 +17,8 @@ public enum PartitionNotice: Hashable, Sendable {
     case pushedAgain(Transport.Kind)
     /// More addresses of a project would be gone than may be in a day: further words are held.
     case goneHeld(ProjectNumber, Transport.Kind)
+    /// A device ends, since nobody has seen it for long, or all its addresses are long gone.
+    case deviceEnds(Absence)
     /// The mark of this partition's outbox did not fit the outbox. The machine has set the mark right; what
     /// the outbox has let go of by a false acknowledgement is lost, but for the members of topics.
     case markMended(of: PartitionID)
@@ -34,3 +36,6 @@ public enum PartitionNotice: Hashable, Sendable {
     case journalRefuses(String)
     case journalTakes
 }
+
+/// Why a device counts as gone without a request to end it.
+public enum Absence: String, CaseIterable, Sendable { case unseen, unreachable }

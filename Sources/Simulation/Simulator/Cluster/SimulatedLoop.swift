@@ -240,6 +240,7 @@ final class SimulatedLoop {
                 world.count("dropped \(reason.rawValue)", drops.counts[reason] ?? 0)
             }
             world.expired(drops.counts[.expired] ?? 0, in: process)
+        case .partition(_, .deviceEnds): world.count("absent devices ended")
         case .partition(_, .goneHeld): world.count("ends of addresses held")
         case .partition(let id, let notice): world.violate("bodies", "partition \(id.rawValue): \(notice)")
         }
