@@ -70,6 +70,10 @@ sum=$(cat "$work/certificates"/* | cksum)
 refused 'give --force' "${tidecast[@]}" cert make --out "$work/certificates" --name localhost
 [ "$(cat "$work/certificates"/* | cksum)" = "$sum" ] || fail "certificates were replaced"
 refused 'cannot be made' "${tidecast[@]}" cert make --out /proc/certificates --name localhost
+for days in 0 36501 9223372036854775807; do
+  refused '1 to 36500' "${tidecast[@]}" cert make --out "$work/certificates" --name localhost --force --days "$days"
+done
+[ "$(cat "$work/certificates"/* | cksum)" = "$sum" ] || fail "certificates were replaced"
 echo "ok: certificates are not replaced"
 
 # token_uri OPTION…: the token URI in a service account that a server with these options has made.

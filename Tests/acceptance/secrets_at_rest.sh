@@ -60,6 +60,8 @@ stop_server
 keys > "$work/plain"
 [ "$(wc -l < "$work/plain")" -eq 2 ] || fail "a server has other secrets: $(cut -d' ' -f1 "$work/plain")"
 holds "$work/plain" > /dev/null || fail "the test finds no secret where there is one"
+TIDECAST_SECRETS_KEY=$("$tidecast" secrets key -) "$unprivileged" "$tidecast" project list --data "$data" > /dev/null
+keys | cmp -s - "$work/plain" || fail "a command has sealed secrets with a key that nobody has kept"
 "$tidecast" secrets key "$work/key" > /dev/null
 "$tidecast" secrets key "$work/other" > /dev/null
 refused 'exists already' "$tidecast" secrets key "$work/key"

@@ -156,6 +156,22 @@ def killed(shop, service, browsers):
     check(True, "messages that waited when the server was killed come after its start")
 
 
+def looked_at(shop, service, browsers):
+    """A command in the folder of a stopped server, or in a copy of it, pushes nothing."""
+    service.status = 503
+    name = shop.publish("news", data={"for": "later"})
+    tried = sum(len(browser.refused) for browser in browsers)
+    wait(lambda: sum(len(browser.refused) for browser in browsers) > tried, "a push to be refused")
+    shop.server.end()
+    service.status = 201
+    for _ in range(5):
+        check("shop" in shop.server.command("project", "list"), "a command in the folder")
+    check(not any(name in browser.ids() for browser in browsers), "commands push nothing")
+    shop.server.start()
+    shop.server.wait_ready()
+    wait(lambda: have(browsers, name), "the message from the server", 150)
+
+
 def ends(shop, service, browsers):
     """Each platform's time to live is its own, and nothing is sent after its end."""
     def ttls(name):
@@ -216,6 +232,7 @@ def main():
         ends(shop, service, browsers)
         unreachable(shop, service)
         killed(shop, service, browsers)
+        looked_at(shop, service, browsers)
         name = shop.publish("news", data={"the": "last"})
         wait(lambda: have(browsers, name), "the last message")
         once(browsers)

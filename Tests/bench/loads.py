@@ -2,7 +2,7 @@
 import signal
 import time
 
-from bench.common import measure, shown
+from bench.common import measure, say, shown
 from bench.peers import Nginx, Redis
 from bench.servers import Tidecast
 from system import kernel
@@ -11,63 +11,72 @@ from system import kernel
 REST_SECONDS = 15
 
 
-def fanout(repeat, tidecast_load, peer_load, redis_connections):
+# The loads that two servers are compared by. The figure of T7 is a latency, the others' is CPU time.
+WORK = {
+    "T1": ["send", "--seconds", "8"],
+    "T2": ["fanout", "--seconds", "6"],
+    "T3": ["fanout", "--connections", "10000", "--in-flight", "1", "--seconds", "6"],
+    "T4": ["fanout", "--connections", "10000", "--in-flight", "4", "--seconds", "6"],
+    "T5": ["topics", "--seconds", "6"],
+    "T6": ["subscribe"],
+    "T7": ["latency", "--seconds", "10"],
+}
+
+
+def in_turn(name, servers, repeat):
+    """A load of WORK on two servers in turn, at least three times, since the machine's speed changes within
+    minutes: the ratio of the second to the first in the median pair, and the rows of that pair.
+    `servers` has the name and the start of each."""
+    pairs = []
+    for _ in range(max(repeat, 3)):
+        pair = []
+        for who, start in servers:
+            with start() as running:
+                pair.append(measure(f"tidecast, {name} on {who}", WORK[name], running.load_options()))
+        figures = [row["latency"]["send to delivery"]["p50"] if name == "T7" else row["us"] for row in pair]
+        pairs.append((figures[1] / figures[0], pair))
+    pairs.sort(key=lambda one: one[0])
+    ratio, pair = pairs[len(pairs) // 2]
+    say(f"  {name}: {ratio:.2f} times as much, of " + ", ".join(f"{one[0]:.2f}" for one in pairs))
+    return ratio, pair
+
+
+def tidecast(name, repeat):
+    """The row of Tidecast for a load of WORK."""
+    with Tidecast() as server:
+        return measure("tidecast", WORK[name], server.load_options(), repeat)
+
+
+def fanout(name):
     """A fan-out by Tidecast and its peers, with events of about 200 bytes. The peers' envelope is smaller, so
     they get padding."""
-    rows = []
-    with Tidecast() as server:
-        rows.append(measure("tidecast", tidecast_load, server.load_options(), repeat))
-    with Nginx() as nginx:
-        rows.append(measure("nchan, h2c", peer_load + ["--padding", "134"], nginx.options(), repeat))
-    with Redis() as redis:
-        load = peer_load + ["--padding", "124", "--connections", str(redis_connections)]
-        rows.append(measure("redis pub/sub", load, redis.options(), repeat))
+    def rows(repeat):
+        found = [tidecast(name, repeat)]
+        with Nginx() as nginx:
+            found.append(measure("nchan, h2c", WORK[name] + ["--padding", "134"], nginx.options(), repeat))
+        with Redis() as redis:
+            load = WORK[name] + ["--padding", "124", "--connections", "10000"]
+            found.append(measure("redis pub/sub", load, redis.options(), repeat))
+        return found
     return rows
 
 
 def t1(repeat):
     """Sends, beside nginx's fixed answer."""
-    rows = []
-    with Tidecast() as server:
-        rows.append(measure("tidecast", ["send", "--seconds", "8"], server.load_options(), repeat))
+    rows = [tidecast("T1", repeat)]
     with Nginx() as nginx:
         options = nginx.options()
         options[1] = "plain"
-        load = ["send", "--path", "/return", "--seconds", "8"]
+        load = WORK["T1"] + ["--path", "/return"]
         rows.append(measure("nginx `return 200`, not durable", load, options, repeat))
     return rows
 
 
-def t2(repeat):
-    """A fan-out to 100 connections with 100 streams each."""
-    load = ["fanout", "--seconds", "6"]
-    return fanout(repeat, load, load, 10_000)
-
-
-def t3(repeat, in_flight=1):
-    """A fan-out to 10,000 connections."""
-    load = ["fanout", "--connections", "10000", "--in-flight", str(in_flight), "--seconds", "6"]
-    return fanout(repeat, load, load, 10_000)
-
-
-def t4(repeat):
-    """The same with four messages in flight."""
-    return t3(repeat, 4)
-
-
-def t5(repeat):
-    """1,000 topics with ten streams each."""
-    load = ["topics", "--seconds", "6"]
-    return fanout(repeat, load, load, 10_000)
-
-
 def t6(repeat):
     """Subscriptions, beside redis's sets."""
-    rows = []
-    with Tidecast() as server:
-        rows.append(measure("tidecast", ["subscribe"], server.load_options(), repeat))
+    rows = [tidecast("T6", repeat)]
     with Redis(is_durable=True) as redis:
-        rows.append(measure("redis `SADD`, always", ["subscribe"], redis.options(), repeat))
+        rows.append(measure("redis `SADD`, always", WORK["T6"], redis.options(), repeat))
     return rows
 
 
@@ -141,5 +150,5 @@ def t11(_):
     return rows
 
 
-LOADS = {"T1": t1, "T2": t2, "T3": t3, "T4": t4, "T5": t5, "T6": t6, "T7": t7, "T8": t8, "T9": t9, "T10": t10,
-         "T11": t11}
+LOADS = {"T1": t1, **{name: fanout(name) for name in ("T2", "T3", "T4", "T5")}, "T6": t6, "T7": t7, "T8": t8,
+         "T9": t9, "T10": t10, "T11": t11}

@@ -2,35 +2,17 @@
 import subprocess
 
 from bench.common import measure, say
+from bench.loads import WORK, in_turn
 from bench.servers import OnPostgres, Tidecast
 from system import kernel
 
-ON_POSTGRES = {
-    "T1": ["send", "--seconds", "8"], "T2": ["fanout", "--seconds", "6"],
-    "T3": ["fanout", "--connections", "10000", "--in-flight", "1", "--seconds", "6"],
-    "T4": ["fanout", "--connections", "10000", "--in-flight", "4", "--seconds", "6"],
-    "T5": ["topics", "--seconds", "6"], "T6": ["subscribe"], "T7": ["latency", "--seconds", "10"],
-}
-
 
 def on_postgres(repeat):
-    """Each load on SQLite and on PostgreSQL in turn, at least three times, since the machine's speed changes
-    within minutes. The figure is that of the median pair: PostgreSQL divided by SQLite."""
+    """Each load on SQLite and on PostgreSQL in turn; the figure is PostgreSQL divided by SQLite."""
     rows, ratios = [], {}
-    for name, load in ON_POSTGRES.items():
-        pairs = []
-        for _ in range(max(repeat, 3)):
-            pair = []
-            for who, server in (("SQLite", Tidecast), ("PostgreSQL", OnPostgres)):
-                with server() as running:
-                    pair.append(measure(f"tidecast, {name} on {who}", load, running.load_options()))
-            figures = [row["latency"]["send to delivery"]["p50"] if name == "T7" else row["us"]
-                       for row in pair]
-            pairs.append((figures[1] / figures[0], pair))
-        pairs.sort(key=lambda one: one[0])
-        ratios[name], pair = pairs[len(pairs) // 2]
+    for name in WORK:
+        ratios[name], pair = in_turn(name, [("SQLite", Tidecast), ("PostgreSQL", OnPostgres)], repeat)
         rows += pair
-        say(f"  {name}: {ratios[name]:.2f} times as much, of " + ", ".join(f"{one[0]:.2f}" for one in pairs))
     rows[0] = {**rows[0], **ratios}
     return rows
 

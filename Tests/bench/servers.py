@@ -25,8 +25,8 @@ class Tidecast(Server):
     The constructor waits until it is ready; the end of the `with` block ends it and removes its folder."""
     wrapper = ()
 
-    def __init__(self, *options, folder=None):
-        super().__init__(folder or make_folder(), *options, binary=RELEASE)
+    def __init__(self, *options, folder=None, binary=RELEASE):
+        super().__init__(folder or make_folder(), *options, binary=binary)
         try:
             self.begin()
         except BaseException:

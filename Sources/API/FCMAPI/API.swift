@@ -77,7 +77,7 @@ public enum AdminRequest: Sendable {
     case push(PushSettingsRequest)
     /// How the node sees its cluster.
     case cluster
-    /// The node of this name must leave in order and stay out; `force`: also if it is the last shard.
+    /// The node of this name must leave in order and stay out; `force`: also the last of its role.
     case drain(String, force: Bool)
     /// The node of this name may come back.
     case uncordon(String)

@@ -7,14 +7,22 @@ extension CatalogDraft {
     /// Bounds the table; an authority that many certificates were stolen of is to be replaced.
     package static let refusedCertificatesMax = 1000
 
-    /// Keeps the node out. `others`: the shards that would remain; `nil` if none has to. Two concurrent
-    /// drains may each count on the other's node, so cordoned shards do not count as remaining.
-    package mutating func cordon(_ node: String, leaving others: Set<String>?) throws(ChangeRefusal) {
-        if let others, others.isSubset(of: contents.cordoned) {
+    /// Keeps the node out. `shards` and `gateways`: those that would remain; `nil` if none has to. Two
+    /// concurrent drains may each count on the other's node, so cordoned nodes do not count as remaining.
+    package mutating func cordon(
+        _ node: String, leaving shards: Set<String>?, and gateways: Set<String>?
+    ) throws(ChangeRefusal) {
+        if let shards, shards.isSubset(of: contents.cordoned) {
             throw ChangeRefusal(
                 .precondition,
                 "\(node) is the last shard: without it no partition has an owner, and no request is"
                     + " served. Start another shard first, or give --force.")
+        }
+        if let gateways, gateways.isSubset(of: contents.cordoned) {
+            throw ChangeRefusal(
+                .precondition,
+                "\(node) is the last gateway: without it no client is served. Start another gateway first,"
+                    + " or give --force.")
         }
         Catalog.cordon(node, to: &writes)
         contents.cordoned.insert(node)

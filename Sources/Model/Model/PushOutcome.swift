@@ -8,6 +8,10 @@ public enum PushOutcome: Hashable, Sendable {
     /// The service does not take this message. The message is given up, the address stays. The text is for
     /// an operator.
     case refusedContent(String)
+    /// The answer says nothing about the message: a proxy's, a redirect, a refusal without the service's own
+    /// words. The message waits, and somebody must look. It is given up if the service takes others
+    /// meanwhile. The text is for an operator.
+    case unexplained(String)
     /// The server's own key is wrong, expired or not the subscription's. The message waits, the address
     /// stays, and somebody must look. The text is for an operator.
     case credentials(String)
@@ -39,7 +43,7 @@ extension PushOutcome {
         switch self {
         case .accepted: "accepted"
         case .gone: "gone"
-        case .refusedContent: "refused"
+        case .refusedContent, .unexplained: "refused"
         case .credentials, .platformKey, .unset: "credentials"
         case .throttled, .overQuota: "throttled"
         case .transient, .formerEnd: "failed"
@@ -51,8 +55,8 @@ extension PushOutcome {
     /// What the service or the node said, for an operator.
     public var reason: String? {
         switch self {
-        case .refusedContent(let reason), .credentials(let reason), .platformKey(let reason),
-            .unset(let reason), .unsent(let reason):
+        case .refusedContent(let reason), .unexplained(let reason), .credentials(let reason),
+            .platformKey(let reason), .unset(let reason), .unsent(let reason):
             reason
         case .throttled(let seconds?), .overQuota(let seconds?), .transient(let seconds?),
             .formerEnd(let seconds?):

@@ -67,6 +67,8 @@ final class NodeLoop: @unchecked Sendable {
         options.clockWitness = shared.clockWitness
         options.started = shared.started
         options.pushServices = shared.administrator.pushServices
+        // The partitions keep what waits for push services: the next server pushes it.
+        if shared.isForOneCommand { options.pushes.unprovenAtOnce = 0 }
         return LoopCore(
             options, host: frontend, proofs: keys, random: SystemRandomNumberGenerator(), now: now)
     }

@@ -24,6 +24,8 @@ final class NodeShared: Sendable {
     private let clusterBox = Mutex<Cluster?>(nil)
     var cluster: Cluster? { isClustered ? clusterBox.withLock { $0 } : nil }
     let isClustered: Bool
+    /// See `NodeConfiguration`.
+    let isForOneCommand: Bool
     let started = Clock.monotonic()
     let formerQuotas: FormerQuotas
     let clockWitness: WallTime?
@@ -43,7 +45,7 @@ final class NodeShared: Sendable {
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,
         options: PartitionOptions, administrator: Administrator, formerQuotas: FormerQuotas,
         clockWitness: WallTime?,
-        isClustered: Bool = false, pushConnections: Int = DescriptorPlan.pushesMax, log: Logger,
+        isClustered: Bool = false, isForOneCommand: Bool = false, pushConnections: Int = DescriptorPlan.pushesMax, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
     ) {
         self.administrator = administrator
@@ -61,6 +63,7 @@ final class NodeShared: Sendable {
         epochs = partitions.map(\.epoch)
         self.session = session
         self.isClustered = isClustered
+        self.isForOneCommand = isForOneCommand
         processID = isClustered ? session.processID : ProcessID(0)
         self.engines = engines
         self.options = options

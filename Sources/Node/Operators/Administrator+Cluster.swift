@@ -16,9 +16,9 @@ extension Administrator {
         do throws(ChangeRefusal) {
             switch request {
             case .drain(let node, let force):
-                let (member, others) = try shared.leaver(node, force: force)
+                let (member, shards, gateways) = try shared.leaver(node, force: force)
                 change(
-                    on: loop, for: work, { try $0.cordon(node, leaving: others) },
+                    on: loop, for: work, { try $0.cordon(node, leaving: shards, and: gateways) },
                     { loop, result in
                         // Cordoned first, so that no supervisor brings the node back.
                         if case .success = result { cluster.tell(.tellToLeave(member.session)) }
@@ -62,19 +62,22 @@ extension Administrator {
 }
 
 extension NodeShared {
-    /// The node that is to leave, and the shards that would remain; `nil` if none has to remain.
+    /// The node that is to leave, and the shards and gateways that would remain; `nil` if none has to remain.
     fileprivate func leaver(
         _ node: String, force: Bool
-    ) throws(ChangeRefusal) -> (member: Ownership.Member, others: Set<String>?) {
+    ) throws(ChangeRefusal) -> (member: Ownership.Member, shards: Set<String>?, gateways: Set<String>?) {
         let view = cluster?.current ?? ClusterView()
         guard let member = view.members.first(where: { $0.name == node }) else {
             let names = view.members.map(\.name).sorted().joined(separator: ", ")
             throw ChangeRefusal(.unknown, "The cluster has no node \(node): it has \(names).")
         }
         let others = view.members.filter {
-            $0.name != node && $0.info.isShard && !$0.info.isLeaving && view.state(of: $0.session) == .alive
+            $0.name != node && !$0.info.isLeaving && view.state(of: $0.session) == .alive
         }
-        return (member, member.info.isShard && !force ? Set(others.map(\.name)) : nil)
+        func remaining(_ role: (Ownership.NodeInfo) -> Bool) -> Set<String>? {
+            !force && role(member.info) ? Set(others.filter { role($0.info) }.map(\.name)) : nil
+        }
+        return (member, remaining(\.isShard), remaining(\.isGateway))
     }
 
     /// The nodes that show the certificate now and would lose their connections. Refuses a certificate of the

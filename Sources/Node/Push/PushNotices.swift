@@ -43,6 +43,8 @@ final class PushNotices: Sendable {
             warn("a push service lacks a key for a device's platform", of: ticket, because: reason)
         case .refusedContent(let reason):
             warn("a push service refuses a message", of: ticket, because: reason)
+        case .unexplained(let reason):
+            warn("a push service's answer is not about the message, which waits", of: ticket, because: reason)
         case .unsent(let reason):
             warn("a message for a push service was not made", of: ticket, because: reason)
         case .overQuota:
@@ -68,6 +70,7 @@ final class PushNotices: Sendable {
             case .ownMistake: "a push service names a mistake of this server"
             case .credentials: "a push service refuses the project's key, and the message with it"
             case .doubted: "a push service says of many devices that they are gone"
+            case .unexplained: "a push service's answer is not about the message"
             }
         warn(line, of: ticket, because: reason)
     }

@@ -98,7 +98,7 @@ extension Node {
         _ engine: any Engine, _ configuration: NodeConfiguration, log: Logger
     ) throws {
         let vault = Vault(configuration.secrets)
-        guard vault.hasKeys else { return }
+        guard vault.hasKeys, !configuration.isForOneCommand else { return }
         let author = AuditEntry.Author(name: "the server", source: "start of \(configuration.name)")
         let count = try Catalog.sealAnew(engine, vault, by: author, now: Clock.now().wall)
         guard count > 0 else { return }

@@ -43,7 +43,7 @@ extension Node {
         var options = PartitionOptions(partitionCount: opened.partitions.count)
         options.recordBytesMax = 1 << 20
         options.generation = opened.generation
-        options.unreachableMax = configuration.unreachableMax
+        options.unreachableMax = configuration.isForOneCommand ? nil : configuration.unreachableMax
         options.snapshotBytesMin = configuration.snapshotBytes
         options.snapshotAge = configuration.snapshotAge
         options.databaseCount = engines.all.count
@@ -51,7 +51,7 @@ extension Node {
             partitions: opened.partitions, loopCount: configuration.loopCount, session: opened.session,
             engines: engines, options: options, administrator: administrator,
             formerQuotas: opened.formerQuotas, clockWitness: opened.clockWitness,
-            isClustered: configuration.cluster != nil,
+            isClustered: configuration.cluster != nil, isForOneCommand: configuration.isForOneCommand,
             pushConnections: Gates.plan(configuration, limit: Descriptors.raise()).pushes, log: log,
             onFatal: onFatal)
     }

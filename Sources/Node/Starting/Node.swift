@@ -77,6 +77,9 @@ public struct NodeConfiguration: Sendable {
     /// Whether the node may read again a key that others on this machine can read. For machines without
     /// other users, such as containers.
     public var mayHaveLooseModes = false
+    /// Whether the node carries out one command in a folder without a server, which may be a backup. Such a
+    /// node pushes nothing, ends no absent device, and seals no secret under a key that the command was given.
+    public var isForOneCommand = false
     public init(folder: String) { self.folder = folder }
 
     /// The listeners without TLS.

@@ -52,7 +52,8 @@ enum FuzzedPush {
         let relayed = FCMAnswer.verdict(status: status, body: body, retryAfter: retryAfter, now: now)
         for outcome in [web, apple.outcome, relayed.outcome] {
             switch outcome {
-            case .refusedContent(let text), .credentials(let text), .platformKey(let text), .unsent(let text):
+            case .refusedContent(let text), .unexplained(let text), .credentials(let text),
+                .platformKey(let text), .unsent(let text):
                 precondition(text.utf8.count < 1000 && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F })
             case .throttled(let seconds), .transient(let seconds), .formerEnd(let seconds),
                 .overQuota(let seconds):

@@ -54,7 +54,11 @@ enum Files {
     static func write(_ path: String, _ bytes: [UInt8], isNew: Bool) throws(EngineError) {
         let how = isNew ? O_CREAT | O_TRUNC : O_APPEND
         let file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | how, 0o600)
-        guard file >= 0 else { throw failure("cannot make \(path)") }
+        guard file >= 0 else {
+            // Nothing is broken, and nothing is lost: the write comes again.
+            if errno == EACCES || errno == EROFS { throw .refused("cannot make \(path): \(reason())") }
+            throw failure("cannot make \(path)")
+        }
         defer { close(file) }
         try write(bytes, to: file, path)
         guard fdatasync(file) == 0 else { throw failure("cannot sync \(path)") }

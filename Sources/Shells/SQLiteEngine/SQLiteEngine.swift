@@ -54,8 +54,15 @@ public final class SQLiteEngine: Engine {
         snapshotEntries = try OpenFolder(snapshotFolder)
         lock = try FolderLock(folder: folder)
         let path = folder + "/" + SQLiteEngine.fileName
+        let logPath = path + "-wal"
+        // SQLite deletes the log beside a database that is empty, and the commits in it with the log.
+        guard try Files.size(path) > 0 || Files.size(logPath) == 0 else {
+            throw .refused(
+                "\(folder) has a write-ahead log and no \(SQLiteEngine.fileName), or an empty one: put the"
+                    + " database back that belongs to the log, or move \(SQLiteEngine.fileName)-wal away")
+        }
         try Files.makeFile(path)
-        let log = LogCheck(path: path + "-wal")
+        let log = LogCheck(path: logPath)
         (self.path, place) = (path.utf8CString, Files.place(path.utf8CString))
         database = try SQLiteConnection(path: path)
         try checkIdentity()

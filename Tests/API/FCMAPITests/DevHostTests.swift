@@ -28,6 +28,7 @@ struct DevHostTests {
         arguments: [
             "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.evil.example", "127.1",
             "192.0.2.7", "[2001:db8::1]:80", "push.internal.evil.example", ":80", "[::1", "evillocalhost",
+            "127.0.0.1\0.evil.example", "127.0.0.1x",
         ])
     func foreign(host: String) { #expect(!isAnswered(hosts, host)) }
 

@@ -164,9 +164,11 @@ import Testing
 
     @Test("takes no node out that two concurrent drains would leave without a shard")
     func cordons() throws {
-        try change { try $0.cordon("a", leaving: ["b"]) }
-        #expect(try reason { try $0.cordon("b", leaving: ["a"]) } == .precondition)
-        try change { try $0.cordon("b", leaving: nil) }
+        #expect(try reason { try $0.cordon("a", leaving: ["b"], and: []) } == .precondition)
+        try change { try $0.cordon("a", leaving: ["b"], and: ["b"]) }
+        #expect(try reason { try $0.cordon("b", leaving: ["a"], and: nil) } == .precondition)
+        #expect(try reason { try $0.cordon("b", leaving: ["c"], and: ["a"]) } == .precondition)
+        try change { try $0.cordon("b", leaving: nil, and: nil) }
         #expect(try stored.cordoned == ["a", "b"])
         #expect(try reason { try $0.uncordon("c", known: ["d"]) } == .unknown)
         try change { try $0.uncordon("a", known: []) }

@@ -131,10 +131,6 @@ struct PushLimiterTests {
             #expect(delay <= .seconds(4500) && delay + delay / 4 >= last)
             last = delay
         }
-        let job = world.submit(tries: .max)
-        world.answer(.transient(retryAfterSeconds: .max))
-        let longest: TimeSpan = .seconds(86_400 * 5 / 4)
-        #expect(world.delay(job) ?? .max <= longest)
     }
 
     @Test("an origin that fails is left alone, asked with one message, and used again when it answers")

@@ -60,7 +60,7 @@ struct APNsTests {
         switch outcome {
         case .accepted: .accepted
         case .gone: .gone
-        case .refusedContent: .refused
+        case .refusedContent, .unexplained: .refused
         case .credentials, .platformKey, .unset: .credentials
         case .throttled, .overQuota: .throttled
         case .transient, .formerEnd, .unsent, .expired: .transient
@@ -192,7 +192,12 @@ struct APNsTests {
 
     @Test("is read also where the answer is no JSON, and for how long to wait")
     func bodies() {
-        #expect(verdict(400, "<html>").0 == .refusedContent("Apple: 400 <html>"))
+        for status in [301, 400, 403, 404, 405, 407, 413] {
+            #expect(verdict(status, "<html>").0 == .unexplained("Apple: \(status) <html>"))
+        }
+        for status in [408, 421, 425] {
+            #expect(verdict(status, "").0 == .transient(retryAfterSeconds: nil))
+        }
         #expect(verdict(400, #"{"reason":"BadTopic"}"#).0 == .refusedContent("Apple: 400 BadTopic"))
         #expect(verdict(429, "", retryAfter: "7").0 == .throttled(retryAfterSeconds: 7))
         #expect(verdict(503, "", retryAfter: "9").0 == .transient(retryAfterSeconds: 9))

@@ -42,7 +42,7 @@ struct FCMAnswerTests {
         #expect(verdict(400, token).outcome == .gone)
         let other = body("INVALID_ARGUMENT", code: "INVALID_ARGUMENT", field: "message.android.ttl")
         #expect(verdict(400, other).outcome == .refusedContent("FCM: 400 INVALID_ARGUMENT: m"))
-        #expect(verdict(400, "").outcome == .refusedContent("FCM: 400 "))
+        #expect(verdict(400, "").outcome == .unexplained("FCM: 400 "))
     }
 
     @Test("401 asks for another access token, unless FCM lacks the key of a third party")
@@ -93,6 +93,13 @@ struct FCMAnswerTests {
         #expect(verdict(503, retryAfter: "30").outcome == .transient(retryAfterSeconds: 30))
     }
 
-    @Test("of other classes gives the message up", arguments: [302, 413, 418])
-    func other(status: Int) { #expect(verdict(status, "x").outcome == .refusedContent("FCM: \(status) x")) }
+    @Test(
+        "without FCM's words explains nothing: the message waits",
+        arguments: [302, 308, 400, 405, 407, 411, 413, 418, 451])
+    func other(status: Int) { #expect(verdict(status, "x").outcome == .unexplained("FCM: \(status) x")) }
+
+    @Test("of a front that passes nothing on means another try", arguments: [421, 425])
+    func misdirected(status: Int) {
+        #expect(verdict(status, "").outcome == .transient(retryAfterSeconds: nil))
+    }
 }

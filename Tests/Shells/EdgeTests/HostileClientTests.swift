@@ -46,7 +46,7 @@ struct HostileClientTests {
         // The server does as much as both sockets and one connection's share hold, not all 20,000 requests.
         #expect(server.asked.count < 2000)
         // The server answers all requests that went out once the client reads.
-        #expect(client.read(within: 60) { $0.received.count >= sent / get.utf8.count * 10_000 })
+        #expect(client.read(within: 300) { $0.received.count >= sent / get.utf8.count * 10_000 })
     }
 
     @Test("gets each of its answers, in order, when they are given late and early")

@@ -18,6 +18,24 @@ import Testing
         try (log ?? whole).write(to: URL(fileURLWithPath: path + "/tidecast.db-wal"))
     }
 
+    @Test("without its database, the log is not taken for a new one's, and stays", arguments: [true, false])
+    func noDatabase(isEmpty: Bool) throws {
+        let engine = try SQLiteEngine(folder: folder.path)
+        _ = try fill(engine, count: 3)
+        let other = TemporaryFolder()
+        try withExtendedLifetime(engine) { try copy(to: other.path) }
+        let log = try Data(contentsOf: URL(fileURLWithPath: other.path + "/tidecast.db-wal"))
+        let whole = try Data(contentsOf: URL(fileURLWithPath: other.path + "/tidecast.db"))
+        try FileManager.default.removeItem(atPath: other.path + "/tidecast.db")
+        if isEmpty { try Data().write(to: URL(fileURLWithPath: other.path + "/tidecast.db")) }
+        for _ in 0..<2 {
+            #expect(throws: EngineError.self) { _ = try SQLiteEngine(folder: other.path) }
+            #expect(try Data(contentsOf: URL(fileURLWithPath: other.path + "/tidecast.db-wal")) == log)
+        }
+        try whole.write(to: URL(fileURLWithPath: other.path + "/tidecast.db"))
+        #expect(try SQLiteEngine(folder: other.path).lastSequence(p(0)) == Sequence(3))
+    }
+
     private func log() throws -> Data { try Data(contentsOf: URL(fileURLWithPath: folder.database + "-wal")) }
 
     /// Appends records 2...count of two partitions, one commit each. Returns the log's length after each

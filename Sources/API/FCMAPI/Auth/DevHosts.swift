@@ -1,5 +1,9 @@
 import HTTPMessages
 
+import var Glibc.AF_INET
+import struct Glibc.in_addr
+import func Glibc.inet_pton
+
 /// The requests that a development server answers. Anybody may do anything there, so a web page that a
 /// developer opens must not reach the server. A page can let its own name resolve to this machine (DNS
 /// rebinding): `Host` then has that name. Or it can ask from its own origin, which `Origin` has.
@@ -80,7 +84,8 @@ public struct DevHosts: Sendable {
     }
 
     private static func isIPv4(_ host: String) -> Bool {
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts.allSatisfy { (1...3).contains($0.count) && UInt8($0) != nil }
+        var address = in_addr()
+        // C would read only what stands before a zero byte.
+        return !host.utf8.contains(0) && inet_pton(AF_INET, host, &address) == 1
     }
 }

@@ -3,7 +3,8 @@ import HTTPMessages
 
 /// A refused request of an operator, for the audit log.
 public struct RefusedOperator: Hashable, Sendable {
-    /// The name of the sender: an operator, a project, or the beginning of an unknown token's hash.
+    /// The name of the sender: an operator, a project, or "unknown token". Not the token: a client that
+    /// invents tokens would have a name, and entries, for each.
     public var name: String
     /// The request, and why it was refused.
     public var subject: String
@@ -22,15 +23,15 @@ extension RequestRouter {
         let isOperator: Bool
         if case .operator = shown { isOperator = true } else { isOperator = false }
         guard target.matches(0, "admin") || isOperator else { return nil }
-        var name = api.author(of: request, now: now)
+        var (name, hash) = (api.author(of: request, now: now), "")
         if shown == nil {
             let token = Authenticator.bearer(field).map { Array($0) } ?? []
-            name = "unknown token \(KeyHash.of(token).prefix(16))"
+            (name, hash) = ("unknown token", " (\(KeyHash.of(token).prefix(16)))")
         }
         let word = "\(request.method)".prefix { $0 != "(" }.uppercased()
         let path = request.target.prefix { $0 != UInt8(ascii: "?") }.prefix(RequestRouter.pathBytesMax)
         return RefusedOperator(
             name: name,
-            subject: "\(word) \(String(decoding: path, as: UTF8.self)): \(error.message)")
+            subject: "\(word) \(String(decoding: path, as: UTF8.self))\(hash): \(error.message)")
     }
 }

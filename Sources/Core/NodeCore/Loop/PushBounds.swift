@@ -31,7 +31,10 @@ public struct PushBounds: Hashable, Sendable {
     public var unsentMin: TimeSpan = .seconds(2)
     /// The same for a device that the service throttles.
     public var throttledMin: TimeSpan = .seconds(60)
-    /// The longest that a service may ask to wait with one message.
+    /// Such tries of a message until answers that do not explain themselves may count as its refusal, and do.
+    public var unexplainedMin = 3
+    public var unexplainedMax = 300
+    /// The longest that a service may ask to wait with the messages of one device.
     public var askedMax: TimeSpan = .seconds(86_400)
     /// The time between two tries while the service refuses the project's key.
     public var credentialsPause: TimeSpan = .seconds(60)

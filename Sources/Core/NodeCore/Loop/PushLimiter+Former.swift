@@ -37,7 +37,7 @@ extension PushOutcome {
     /// project of the same service.
     var isOfKey: Bool {
         switch self {
-        case .gone, .credentials, .platformKey, .unset, .overQuota: true
+        case .gone, .credentials, .unexplained, .platformKey, .unset, .overQuota: true
         case .accepted, .refusedContent, .throttled, .transient, .formerEnd, .unsent, .expired: false
         }
     }

@@ -136,7 +136,7 @@ struct PushLimiter {
             let report = PushReport(number: known.job.number, doubt, outcome: outcome)
             effects.append(.report(known.partition, report))
         } else {
-            tell(outcome, of: known, &effects)
+            tell(outcome, of: known, at: state, now: now, &effects)
         }
         if state.pausedUntil == nil { sendWaiting(to: known.origin, &state, now: now, &effects) }
         if state.pausedUntil != nil || !mayStart(at: known.origin, state) {
@@ -224,10 +224,10 @@ struct PushLimiter {
             state.pausedUntil = nil
             state.pause = .zero
             if case .accepted = outcome { state.provenAt = now }
-        case .credentials, .unset, .throttled:
+        case .credentials, .unexplained, .unset, .throttled:
             if let proven = state.provenAt, now.since(proven) < bounds.provenFor { return }
             guard case .throttled(let seconds) = outcome else {
-                guard case .credentials = outcome else {
+                if case .unset = outcome {
                     return fail(&state, now: now, least: bounds.credentialsPause, asked: .zero)
                 }
                 // A browser's service may refuse some clients' subscriptions for a key of their choice, so
@@ -236,8 +236,10 @@ struct PushLimiter {
                     return fail(
                         &state, now: now, least: bounds.pauseMin, most: bounds.webRefusedMax, asked: .zero)
                 }
+                var refusesKey = false
+                if case .credentials = outcome { refusesKey = true }
                 return fail(
-                    &state, now: now, least: bounds.credentialsPause, asked: .zero, refusesKey: true)
+                    &state, now: now, least: bounds.credentialsPause, asked: .zero, refusesKey: refusesKey)
             }
             let asked = length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
@@ -332,32 +334,42 @@ struct PushLimiter {
             .report(known.partition, PushReport(number: known.job.number, result, outcome: outcome)))
     }
 
-    private mutating func tell(_ outcome: PushOutcome, of known: UnderWay, _ effects: inout [Effect]) {
+    private mutating func tell(
+        _ outcome: PushOutcome, of known: UnderWay, at state: State, now: MonotonicTime,
+        _ effects: inout [Effect]
+    ) {
         func report(_ result: PushReport.Result) {
             let report = PushReport(number: known.job.number, result, outcome: outcome)
             effects.append(.report(known.partition, report))
         }
         /// The message comes again: each time after twice as long, and not before the service has asked for
         /// it.
-        func retry(first: TimeSpan, most: TimeSpan, asked seconds: Int? = nil) {
+        func retry(first: TimeSpan, most: TimeSpan, asked seconds: Int? = nil, askedMax: TimeSpan? = nil) {
             let own = min(first.doubled(times: min(known.job.tries, 32)), most)
-            let asked = length(seconds, atMost: bounds.askedMax)
+            let asked = length(seconds, atMost: askedMax ?? most)
             report(.later(after: jittered(max(asked, own)), isFailure: true))
         }
+        let first = bounds.retryMin(known.job.transport.kind)
         switch outcome {
         case .accepted, .refusedContent: report(.done)
         case .gone: report(.gone)
         case .credentials, .platformKey, .unset:
             retry(first: bounds.credentialsPause, most: max(bounds.credentialsPause, bounds.pauseMax))
         case .throttled(let seconds):
-            let first = seconds == nil ? bounds.throttledMin : bounds.retryMin(known.job.transport.kind)
-            retry(first: first, most: bounds.retryMax, asked: seconds)
+            retry(
+                first: seconds == nil ? bounds.throttledMin : first, most: bounds.retryMax, asked: seconds,
+                askedMax: bounds.askedMax)
         case .overQuota(let seconds):
             // The message was not tried in vain: it waits with all others.
-            let asked = length(seconds, atMost: bounds.askedMax)
+            let asked = length(seconds, atMost: bounds.pauseMax)
             report(.later(after: jittered(max(asked, bounds.throttledMin)), isFailure: false))
+        case .unexplained:
+            if isRefusal(of: known.job, at: state, now: now) {
+                report(.done)
+            } else {
+                retry(first: first, most: bounds.pauseMax)
+            }
         case .transient(let seconds), .formerEnd(let seconds):
-            let first = bounds.retryMin(known.job.transport.kind)
             retry(first: first, most: bounds.retryMax, asked: seconds)
         // The partition sees at its next look that the message's time is over. Another way to the device may
         // have longer.

@@ -35,6 +35,7 @@ extension ByteWriter {
         case .transient(let seconds), .formerEnd(let seconds): tagged(7, seconds)
         case .unsent(let reason): tagged(8, reason)
         case .expired: u8(9)
+        case .unexplained(let reason): tagged(10, reason)
         }
     }
 
@@ -84,6 +85,7 @@ extension ByteReader {
         case 7: return .transient(retryAfterSeconds: try seconds())
         case 8: return .unsent(try text())
         case 9: return .expired
+        case 10: return .unexplained(try text())
         default: throw fail("an unknown outcome of a push")
         }
     }

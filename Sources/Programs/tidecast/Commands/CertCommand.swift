@@ -41,6 +41,7 @@ struct Cert: ParsableCommand {
             }
             guard cluster || node.isEmpty else { throw ValidationError("--node needs --cluster.") }
             try Cert.check(nodes: node)
+            try Cert.check(days: days)
         }
 
         func run() throws {
@@ -91,7 +92,10 @@ struct Cert: ParsableCommand {
         @Flag(help: "Replace existing certificates of these nodes.") var force = false
         @OptionGroup var secret: Passphrase
 
-        func validate() throws { try Cert.check(nodes: nodes) }
+        func validate() throws {
+            try Cert.check(nodes: nodes)
+            try Cert.check(days: days)
+        }
 
         func run() throws {
             let key = "\(authority)/ca.key"
@@ -134,6 +138,12 @@ struct Cert: ParsableCommand {
                 throw ClientError("the passphrase must have 4 to 1,000 bytes, not \(text.utf8.count)")
             }
             return text
+        }
+    }
+
+    static func check(days: Int) throws {
+        guard (1...36_500).contains(days) else {
+            throw ValidationError("--days must be 1 to 36500, and is \(days).")
         }
     }
 

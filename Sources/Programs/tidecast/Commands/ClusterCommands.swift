@@ -70,7 +70,8 @@ struct Cluster: ParsableCommand {
             abstract: "Take a node out: it hands over its partitions, ends, and stays out until `uncordon`.")
         @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The node's name.") var node: String
-        @Flag(help: "Drain the last shard too, after which the cluster serves nothing.") var force = false
+        @Flag(help: "Drain the last shard or gateway too, after which the cluster serves nothing.")
+        var force = false
 
         func run() throws {
             _ = try connection.call(

@@ -175,6 +175,7 @@ enum OwnServer {
     static func start(_ folder: String) throws {
         var configuration = NodeConfiguration(folder: folder)
         configuration.loopCount = 1
+        configuration.isForOneCommand = true
         var log = Logger(label: "tidecast")
         log.logLevel = .error
         let environment = ProcessInfo.processInfo.environment

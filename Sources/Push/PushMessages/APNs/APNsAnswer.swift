@@ -52,7 +52,8 @@ public enum APNsAnswer {
         let wait = RetryAfter.seconds(retryAfter, now: now)
         let isOld = status == 410 && isOld(answer, registered: registered)
         var (outcome, remedy) =
-            known(reason, text, wait: wait) ?? byStatus(status, text, wait: wait, isOld: isOld)
+            known(reason, text, wait: wait)
+            ?? byStatus(status, text, wait: wait, isOld: isOld, hasReason: reason != nil)
         if !isAboutAddress, outcome == .gone || reason == "TopicDisallowed" {
             (outcome, remedy) = (.refusedContent("\(text), for a token or topic of the message's own"), nil)
         } else if isOld, isRepeated() {
@@ -88,12 +89,14 @@ public enum APNsAnswer {
     }
 
     private static func byStatus(
-        _ status: Int, _ text: String, wait: Int?, isOld: Bool
+        _ status: Int, _ text: String, wait: Int?, isOld: Bool, hasReason: Bool
     ) -> (PushOutcome, APNsRemedy?) {
         switch status {
         case 410: (isOld ? .formerEnd(retryAfterSeconds: wait) : .gone, nil)
         case 429: (.throttled(retryAfterSeconds: wait), nil)
-        case 400..<500: (.refusedContent(text), nil)
+        case 400..<500 where hasReason: (.refusedContent(text), nil)
+        case 408, 421, 425: (.transient(retryAfterSeconds: wait), nil)
+        case 300..<500: (.unexplained(text), nil)
         default: (.transient(retryAfterSeconds: wait), nil)
         }
     }

@@ -13,6 +13,8 @@ public enum PushAlarm: String, CaseIterable, Sendable {
     case credentials
     /// The service says of many devices that they are gone, and nothing confirms this: messages are held.
     case doubted
+    /// Answers say nothing about their messages, as those of a proxy or of a wrong address: messages are held.
+    case unexplained
 }
 
 extension PushOutcome {
@@ -21,6 +23,7 @@ extension PushOutcome {
     public var alarm: PushAlarm? {
         switch self {
         case .credentials, .platformKey: .credentials
+        case .unexplained: .unexplained
         default: nil
         }
     }

@@ -12,7 +12,7 @@ public enum WebPushAnswer {
 
     /// `body`: what the service sent, at most 4 KiB. `retryAfter`: the value of the field of that name.
     ///
-    /// A redirect is a refusal: to follow one would let a service choose the host.
+    /// No redirect is followed: it would let a service choose the host.
     public static func outcome(
         status: Int, host: String, retryAfter: String?, body: [UInt8], now: WallTime
     ) -> PushOutcome {
@@ -27,7 +27,9 @@ public enum WebPushAnswer {
             return .transient(retryAfterSeconds: RetryAfter.seconds(retryAfter, now: now))
         case 300..<500:
             let text = description(status, host, answer: answer)
-            return status == 400 && blamesKey(answer) ? .credentials(text) : .refusedContent(text)
+            if status == 400, blamesKey(answer) { return .credentials(text) }
+            let isOwn = answer.text("/reason") != nil || answer.integer("/errno") != nil
+            return isOwn ? .refusedContent(text) : .unexplained(text)
         // An interim status is no answer.
         default: return .transient(retryAfterSeconds: nil)
         }

@@ -35,15 +35,16 @@ public enum FCMAnswer {
     ) -> PushOutcome {
         switch (status, code) {
         case (404, "UNREGISTERED"), (403, "SENDER_ID_MISMATCH"): .gone
-        case (400, _): blamesToken(answer) ? .gone : .refusedContent(text)
+        case (400, _) where blamesToken(answer): .gone
         // FCM's key for Apple's or a browser's service is wrong: devices of another platform may be well.
         case (401, "THIRD_PARTY_AUTH_ERROR"): .platformKey(text)
         // Without FCM's own code, a 404 is about the project.
         case (401, _), (403, _), (404, _): .credentials(text)
         case (429, _) where isOfDevice(answer): .throttled(retryAfterSeconds: wait ?? quotaSeconds)
         case (429, _): .overQuota(retryAfterSeconds: wait ?? quotaSeconds)
-        case (408, _), (500..., _): .transient(retryAfterSeconds: wait)
-        case (300..<500, _): .refusedContent(text)
+        case (408, _), (421, _), (425, _), (500..., _): .transient(retryAfterSeconds: wait)
+        case (400, _) where answer.text("/error/status") != nil: .refusedContent(text)
+        case (300..<500, _): .unexplained(text)
         default: .transient(retryAfterSeconds: nil)
         }
     }

@@ -287,7 +287,7 @@ struct LimiterChecks {
             // The pause for the quota counts as one of the pauses that double.
             origin.isVague = true
             origin.spentUntil = max(origin.spentUntil ?? now, now.advanced(by: asked))
-        case .credentials, .unset, .throttled, .gone: origin.isVague = true
+        case .credentials, .unexplained, .unset, .throttled, .gone: origin.isVague = true
         case .refusedContent, .platformKey, .unsent, .expired: break
         }
     }
