@@ -45,7 +45,8 @@ final class NodeShared: Sendable {
         partitions: [OwnedPartition], loopCount: Int, session: SessionID, engines: Engines,
         options: PartitionOptions, administrator: Administrator, formerQuotas: FormerQuotas,
         clockWitness: WallTime?,
-        isClustered: Bool = false, isForOneCommand: Bool = false, pushConnections: Int = DescriptorPlan.pushesMax, log: Logger,
+        isClustered: Bool = false, isForOneCommand: Bool = false,
+        pushConnections: Int = DescriptorPlan.pushesMax, log: Logger,
         onFatal: @escaping @Sendable (String) -> Void
     ) {
         self.administrator = administrator

@@ -78,7 +78,7 @@ public struct NodeConfiguration: Sendable {
     /// other users, such as containers.
     public var mayHaveLooseModes = false
     /// Whether the node carries out one command in a folder without a server, which may be a backup. Such a
-    /// node pushes nothing, ends no absent device, and seals no secret under a key that the command was given.
+    /// node pushes nothing, ends no absent device, and seals no secret under a key that it was given.
     public var isForOneCommand = false
     public init(folder: String) { self.folder = folder }
 

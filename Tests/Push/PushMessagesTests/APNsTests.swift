@@ -121,7 +121,7 @@ struct APNsTests {
         Row(403, "Newer", .refused),
         Row(599, "Newer", .transient),
         Row(0, "", .transient),
-        Row(301, "", .transient),
+        Row(301, "", .refused, alarms: [.unexplained]),
     ]
 
     @Test("answers, row by row", arguments: rows.indices)

@@ -1,7 +1,6 @@
 import HTTPMessages
 
 import var Glibc.AF_INET
-import struct Glibc.in_addr
 import func Glibc.inet_pton
 
 /// The requests that a development server answers. Anybody may do anything there, so a web page that a
@@ -84,7 +83,7 @@ public struct DevHosts: Sendable {
     }
 
     private static func isIPv4(_ host: String) -> Bool {
-        var address = in_addr()
+        var address: UInt32 = 0
         // C would read only what stands before a zero byte.
         return !host.utf8.contains(0) && inet_pton(AF_INET, host, &address) == 1
     }

@@ -78,9 +78,9 @@ extension PushLimiter {
             after: jittered(min(own, bounds.wordRetryMax)), witness, isAlone: state.words.areOfOne)
     }
 
-    /// Whether an answer that does not explain itself is a refusal of this message: it has come several times,
-    /// and the service has taken another message since the last one. Or it has come for about a day, and the
-    /// device's other messages wait.
+    /// Whether an answer that does not explain itself is a refusal of this message: it has come several
+    /// times, and the service has taken another message since the last one. Or it has come for about a day,
+    /// and the device's other messages wait.
     func isRefusal(of job: PushJob, at state: State, now: MonotonicTime) -> Bool {
         guard job.tries >= bounds.unexplainedMin else { return false }
         if job.tries >= bounds.unexplainedMax { return true }

@@ -13,7 +13,7 @@ public enum PushAlarm: String, CaseIterable, Sendable {
     case credentials
     /// The service says of many devices that they are gone, and nothing confirms this: messages are held.
     case doubted
-    /// Answers say nothing about their messages, as those of a proxy or of a wrong address: messages are held.
+    /// Answers say nothing about their messages, as a proxy's or a wrong address's: messages are held.
     case unexplained
 }
 
