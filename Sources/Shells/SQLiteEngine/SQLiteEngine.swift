@@ -56,7 +56,7 @@ public final class SQLiteEngine: Engine {
         let path = folder + "/" + SQLiteEngine.fileName
         let logPath = path + "-wal"
         // SQLite deletes the log beside a database that is empty, and the commits in it with the log.
-        guard try Files.size(path) > 0 || Files.size(logPath) == 0 else {
+        guard Files.size(path) > 0 || Files.size(logPath) == 0 else {
             throw .refused(
                 "\(folder) has a write-ahead log and no \(SQLiteEngine.fileName), or an empty one: put the"
                     + " database back that belongs to the log, or move \(SQLiteEngine.fileName)-wal away")
