@@ -236,10 +236,11 @@ struct PushLimiter {
                     return fail(
                         &state, now: now, least: bounds.pauseMin, most: bounds.webRefusedMax, asked: .zero)
                 }
-                var refusesKey = false
-                if case .credentials = outcome { refusesKey = true }
+                guard case .credentials = outcome else {
+                    return fail(&state, now: now, least: bounds.pauseMin, asked: .zero)
+                }
                 return fail(
-                    &state, now: now, least: bounds.credentialsPause, asked: .zero, refusesKey: refusesKey)
+                    &state, now: now, least: bounds.credentialsPause, asked: .zero, refusesKey: true)
             }
             let asked = length(seconds, atMost: bounds.pauseMax)
             fail(&state, now: now, least: bounds.pauseMin, asked: asked)
