@@ -147,7 +147,14 @@ final class PushChecks {
         case .later, .closed: break
         }
         if case .overQuota = report.outcome, job.number <= former[told.machine]?[job.project] ?? 0 { return }
-        if let asked = report.outcome?.asksFor(atMost: world.options.pushes.askedMax) {
+        let bounds = world.options.pushes
+        let most =
+            switch report.outcome {
+            case .throttled: bounds.askedMax
+            case .overQuota: bounds.pauseMax
+            default: bounds.retryMax
+            }
+        if let asked = report.outcome?.asksFor(atMost: most) {
             askedFor[Asked(told: told, message: message)] = process.monotonic + asked
         }
     }
