@@ -161,8 +161,8 @@ final class ServerSession: HTTP2Session {
         let bytes = 64 + status.utf8.count + lengthText.utf8.count + date.utf8.count
         HeaderBlock.with(bytes: HeaderBlock.bytes(of: fields) + bytes, fields: fields.count + 3) { head in
             head.add(":status", status)
-            for index in fields.indices where !ServerSession.isOfConnection(fields[index].name) {
-                head.add(fields[index].name, fields[index].value)
+            for field in fields where !ServerSession.isOfConnection(field.name) {
+                head.add(field.name, field.value)
             }
             if length != nil { head.add("content-length", lengthText) }
             head.add("date", date)

@@ -45,8 +45,7 @@ public struct HeaderBlock {
 
     /// Bytes of all names and values.
     public static func bytes(of fields: [(name: String, value: String)]) -> Int {
-        // By index: an element that a loop copies is retained and released, string by string.
-        fields.indices.reduce(0) { $0 + fields[$1].name.utf8.count + fields[$1].value.utf8.count }
+        fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
     }
 
     /// `isNeverIndexed`: whether no compression table may have the field (RFC 7541 §7.1.3).
