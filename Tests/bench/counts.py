@@ -27,8 +27,7 @@ TRIES, TRIES_MAX = 3, 12
 # Seconds in which an idle server is counted.
 IDLE = 1
 # The lowest counts of two runs differ by up to three percent, with hash seeds and the places of devices.
-# Those of sends differ more: on a busy machine a record has fewer of them.
-TOLERANCE, SENDS_TOLERANCE = 1.05, 1.1
+TOLERANCE = 1.05
 SENDS, DEVICES, MESSAGES, TOKENS = 2000, 64, 40, 1000
 BODY = json.dumps({"message": {"topic": "news", "data": {"k": "x" * 240}}})
 RETAINS = re.compile(r"swift_(bridgeObject)?(unknownObject)?(Retain|Release|retain|release)(_n)?$")
@@ -59,10 +58,9 @@ def lowest(tries):
     return [min(kind) for kind in zip(*tries, strict=True)]
 
 
-def within(name, counts, recorded):
+def within(counts, recorded):
     """For each kind: whether the count is not past its bound."""
-    tolerance = SENDS_TOLERANCE if name.startswith("a send") else TOLERANCE
-    return [now <= most * tolerance + 1 for now, most in zip(counts, recorded, strict=True)]
+    return [now <= most * TOLERANCE + 1 for now, most in zip(counts, recorded, strict=True)]
 
 
 def under_callgrind(kind, folder, program, recorded):
@@ -84,7 +82,7 @@ def under_callgrind(kind, folder, program, recorded):
             idle = lowest([count / seconds for count in counts] for seconds, counts in waits)
             tries = []
             while len(tries) < TRIES or len(tries) < TRIES_MAX and name in recorded \
-                    and not all(within(name, lowest(tries), recorded[name])):
+                    and not all(within(lowest(tries), recorded[name])):
                 seconds, counts = self.count(lambda: work(len(tries)))
                 tries.append([round((count - seconds * each) / operations, 1)
                               for count, each in zip(counts, idle, strict=True)])
@@ -264,7 +262,7 @@ def main():
         print(f"no counts are recorded for {compiler}: {json.dumps(found)}")
         sys.exit(77)
     for name, most in bounds.items():
-        good = within(name, found[name], most)
+        good = within(found[name], most)
         for kind, is_good, now, then in zip(KINDS, good, found[name], most, strict=True):
             check(is_good, f"{name}: {now} {kind}, recorded {then}")
 
