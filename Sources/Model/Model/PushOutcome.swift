@@ -52,6 +52,10 @@ extension PushOutcome {
         }
     }
 
+    public var isUnexplained: Bool {
+        if case .unexplained = self { true } else { false }
+    }
+
     /// What the service or the node said, for an operator.
     public var reason: String? {
         switch self {

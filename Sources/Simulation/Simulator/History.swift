@@ -86,8 +86,9 @@ public struct History: Sendable {
     /// Devices that were unregistered.
     public var gone: [Int: Ending] = [:]
     public var faults: [String] = []
-    private var oldNews: [OldNews: Int] = [:]
-    private struct OldNews: Hashable {
+    private var oldNews: [Push: Int] = [:]
+    private var strange: [Push: Int] = [:]
+    private struct Push: Hashable {
         var device: Int
         var message: UInt64
     }
@@ -95,11 +96,21 @@ public struct History: Sendable {
 
     /// Apple has answered a message with the end of an earlier registration.
     mutating func noteOldNews(of message: UInt64, to device: Int) {
-        oldNews[OldNews(device: device, message: message), default: 0] += 1
+        oldNews[Push(device: device, message: message), default: 0] += 1
     }
 
     /// How often Apple has answered so.
     func oldNews(of message: UInt64, to device: Int) -> Int {
-        oldNews[OldNews(device: device, message: message)] ?? 0
+        oldNews[Push(device: device, message: message)] ?? 0
+    }
+
+    /// A service has answered a message with what is not its own.
+    mutating func noteStrange(_ message: UInt64, to device: Int) {
+        strange[Push(device: device, message: message), default: 0] += 1
+    }
+
+    /// How often services have answered so.
+    func strange(_ message: UInt64, to device: Int) -> Int {
+        strange[Push(device: device, message: message)] ?? 0
     }
 }

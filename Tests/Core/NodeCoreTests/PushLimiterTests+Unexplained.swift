@@ -8,15 +8,17 @@ extension PushLimiterTests {
     @Test("an answer that is not about the message refuses it if the service takes others meanwhile")
     func unexplained() {
         let world = World()
-        /// The result of a message that was tried so often before.
-        func result(tries: Int) -> PushReport.Result? {
-            let job = world.submit(tries: tries)
+        /// The result of a message that was tried so often before, with so many such answers.
+        func result(tries: Int, unexplained: Int? = nil) -> PushReport.Result? {
+            let job = world.submit(tries: tries, unexplained: unexplained ?? tries)
             world.answer(.unexplained("302"))
             return world.reports[job]
         }
         world.submit()
         world.answer(.accepted)
         for tries in 0..<3 { #expect(result(tries: tries) != .done) }
+        // The service did not answer before, or was overloaded.
+        for tries in [3, 300] { #expect(result(tries: tries, unexplained: 2) != .done) }
         #expect(result(tries: 3) == .done)
         // Nothing was taken since the message was last tried, eight seconds ago or more.
         world.pass(seconds: 9)

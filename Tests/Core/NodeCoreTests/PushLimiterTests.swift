@@ -30,7 +30,7 @@ struct PushLimiterTests {
         @discardableResult
         func submit(
             to origin: String = "one", kind: Transport.Kind = .web, project: UInt32 = 1, tries: Int = 0,
-            after witness: PushWitness? = nil
+            unexplained: Int = 0, after witness: PushWitness? = nil
         ) -> UInt64 {
             lastJob += 1
             let transport = Transport(kind: kind, address: Array(origin.utf8))
@@ -38,6 +38,7 @@ struct PushLimiterTests {
                 number: lastJob, project: ProjectNumber(project), device: DeviceIndex(1),
                 transport: transport, registered: WallTime(milliseconds: 0), generation: 1, event: [],
                 expires: WallTime(milliseconds: 1), tries: tries)
+            job.unexplained = unexplained
             job.witness = witness
             var effects: [PushLimiter.Effect] = []
             limiter.submit(job, of: PartitionID(1), now: now, into: &effects)

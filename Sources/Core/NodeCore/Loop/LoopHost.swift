@@ -99,5 +99,8 @@ open class LoopObserver {
         /// A lone node believes its first reading whatever its last run believed
         /// (rule: wall-time-is-a-witness).
         public static let believeFirstClock = PlantedInNode(rawValue: 524_288)
+        /// The limiter takes one answer that does not explain itself for a refusal of its message
+        /// (rule: one-word-ends-nothing).
+        public static let refuseSoon = PlantedInNode(rawValue: 1_048_576)
     }
 #endif

@@ -31,7 +31,8 @@ public struct PushBounds: Hashable, Sendable {
     public var unsentMin: TimeSpan = .seconds(2)
     /// The same for a device that the service throttles.
     public var throttledMin: TimeSpan = .seconds(60)
-    /// Such tries of a message until answers that do not explain themselves may count as its refusal, and do.
+    /// So many answers that do not explain themselves must have come to a message before the next one may
+    /// count as its refusal, and does.
     public var unexplainedMin = 3
     public var unexplainedMax = 300
     /// The longest that a service may ask to wait with the messages of one device.

@@ -78,12 +78,15 @@ extension PushLimiter {
             after: jittered(min(own, bounds.wordRetryMax)), witness, isAlone: state.words.areOfOne)
     }
 
-    /// Whether an answer that does not explain itself is a refusal of this message: it has come several
-    /// times, and the service has taken another message since the last one. Or it has come for about a day,
-    /// and the device's other messages wait.
+    /// Whether an answer that does not explain itself is a refusal of this message: such answers have come
+    /// several times, and the service has taken another message since the last try. Or they have come for
+    /// about a day, and the device's other messages wait.
     func isRefusal(of job: PushJob, at state: State, now: MonotonicTime) -> Bool {
-        guard job.tries >= bounds.unexplainedMin else { return false }
-        if job.tries >= bounds.unexplainedMax { return true }
+        #if DEBUG
+            if planted.contains(.refuseSoon) { return state.provenAt != nil }
+        #endif
+        guard job.unexplained >= bounds.unexplainedMin else { return false }
+        if job.unexplained >= bounds.unexplainedMax { return true }
         let first = bounds.retryMin(job.transport.kind)
         // The message was last tried at least so long ago.
         let pause = min(first.doubled(times: min(job.tries - 1, 32)), bounds.pauseMax)

@@ -161,6 +161,7 @@ extension Partition {
             transport: stored.transport, registered: stored.registered, generation: stored.generation,
             event: body, expires: entry.ends[stored.transport.kind],
             tries: pushes.tries(index, at: entry.position))
+        job.unexplained = pushes.unexplained(index, at: entry.position)
         job.witness = doubt(of: sending)?.witness
         pushes.setSending(sending, number: lastToken)
         if entry.record <= inherited, job.tries == 0 {
@@ -264,7 +265,10 @@ extension Partition {
         switch report.result {
         case .done, .gone, .doubted: hear(report, of: sending, isMomentary: false, &turn)
         case .later(let delay, let isFailure):
-            if isFailure { pushes.noteFailure(index, at: sending.position) }
+            if isFailure {
+                pushes.noteFailure(
+                    index, at: sending.position, isUnexplained: report.outcome?.isUnexplained ?? false)
+            }
             pushes.spare(sending, until: turn.now.monotonic.advanced(by: delay))
             pushes.release(sending.origin)
         case .closed(let delay):

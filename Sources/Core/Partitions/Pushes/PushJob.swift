@@ -18,6 +18,8 @@ public struct PushJob: Sendable {
     public var isMomentary = false
     /// How often the message was tried in vain.
     public var tries: Int
+    /// How many of these tries brought an answer that does not explain itself.
+    public var unexplained = 0
     /// What the sender gave with the first answer that the device is gone; `nil` if there was none.
     public var witness: PushWitness?
 

@@ -36,6 +36,8 @@ struct PushTable {
         /// How often the message at `tried` was tried in vain.
         var tries = 0
         var tried = Position.zero
+        /// How many of these tries brought an answer that does not explain itself.
+        var unexplained = 0
         /// The first message that is held for the device's stream, and since when.
         var held: (first: Position, since: MonotonicTime)?
         /// Until when the circuit of an address's service is open, also if another address is used meanwhile.
@@ -105,6 +107,9 @@ struct PushTable {
     func tries(_ index: UInt32, at position: Position) -> Int {
         devices[index].map { $0.tried == position ? $0.tries : 0 } ?? 0
     }
+    func unexplained(_ index: UInt32, at position: Position) -> Int {
+        tries(index, at: position) > 0 ? devices[index]?.unexplained ?? 0 : 0
+    }
     var indices: [UInt32] { devices.keys.sorted() }
 
     /// Something may wait for the device. A device that is waiting for a time, a body or the sender goes on
@@ -161,9 +166,9 @@ struct PushTable {
     /// The message was taken or given up: the device's next one is fresh.
     mutating func noteDone(_ index: UInt32) { devices[index]?.tries = 0 }
 
-    mutating func noteFailure(_ index: UInt32, at position: Position) {
-        guard let device = devices[index] else { return }
-        devices[index]?.tries = device.tried == position ? device.tries + 1 : 1
+    mutating func noteFailure(_ index: UInt32, at position: Position, isUnexplained: Bool = false) {
+        devices[index]?.unexplained = unexplained(index, at: position) + (isUnexplained ? 1 : 0)
+        devices[index]?.tries = tries(index, at: position) + 1
         devices[index]?.tried = position
     }
 

@@ -126,6 +126,7 @@ final class PushChecks {
         }
         switch report.result {
         case .done:
+            if report.outcome?.isUnexplained ?? false { givesUp(message, to: address.device) }
             if report.outcome == .accepted { knownGone.remove(told) }
             // An attempt for a TTL-0 message moves no mark, so another service may ring once more for a
             // message that its device acknowledges itself.
@@ -157,6 +158,16 @@ final class PushChecks {
         if let asked = report.outcome?.asksFor(atMost: most) {
             askedFor[Asked(told: told, message: message)] = process.monotonic + asked
         }
+    }
+
+    /// The limiter takes an answer that is not the service's own for a refusal of the message
+    /// (rule: one-word-ends-nothing).
+    private func givesUp(_ message: UInt64, to device: Int) {
+        world.count("messages given up")
+        let answers = world.history.strange(message, to: device)
+        guard answers <= world.options.pushes.unexplainedMin else { return }
+        world.violate(
+            "refusals", "message \(message) to device \(device) is given up after \(answers) strange answers")
     }
 
     /// A message leaves a node.
