@@ -167,9 +167,12 @@ struct PushTable {
     mutating func noteDone(_ index: UInt32) { devices[index]?.tries = 0 }
 
     mutating func noteFailure(_ index: UInt32, at position: Position, isUnexplained: Bool = false) {
-        devices[index]?.unexplained = unexplained(index, at: position) + (isUnexplained ? 1 : 0)
-        devices[index]?.tries = tries(index, at: position) + 1
-        devices[index]?.tried = position
+        guard var device = devices[index] else { return }
+        if device.tried != position || device.tries == 0 { (device.tries, device.unexplained) = (0, 0) }
+        device.tries += 1
+        if isUnexplained { device.unexplained += 1 }
+        device.tried = position
+        devices[index] = device
     }
 
     // MARK: Services that take no more
