@@ -45,6 +45,10 @@ def run(database, nodes):
     check(len(stored()) == 4 and not any(begin == "e501" for begin in stored().values()),
           f"without a key: {stored()}")
     first, second = key(), key()
+    refused({"TIDECAST_SECRETS_KEY": first}, "one, two would stop",
+            "a node that would seal under a key which the others lack does not begin")
+    sends("beside it")
+    check("e501" not in stored().values(), "and seals nothing")
     roll(f"plain {first}")
     check("e501" not in stored().values(), "nodes that have the key and do not use it yet")
     roll(first)

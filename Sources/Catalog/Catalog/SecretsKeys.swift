@@ -24,6 +24,7 @@ public struct SecretsKeys: Sendable {
         package static let materialBytes = 32
 
         package var name: String { Hex.text(id) }
+        package var number: UInt64 { id.reduce(0) { $0 << 8 | UInt64($1) } }
     }
 
     /// The most keys that an operator may give.

@@ -26,6 +26,19 @@ package struct Vault: Sendable {
     package var description: String {
         keys.sealing.map { "under secrets key \($0.name)" } ?? "not sealed any more"
     }
+    package var ids: [UInt64] { keys.all.map(\.number) }
+
+    /// Why this vault must not seal: running nodes, each with the ids of its keys, could not open what it
+    /// seals. `nil` if each of them can.
+    package func refusal(beside nodes: [String: [UInt64]]) -> String? {
+        guard let key = keys.sealing else { return nil }
+        let without = nodes.filter { !$0.value.contains(key.number) }.keys.sorted()
+        guard !without.isEmpty else { return nil }
+        return "\(without.joined(separator: ", ")) would stop: this node would seal the cluster's keys under"
+            + " the secrets key \(key.name), which is not given there. Give \"\(SecretsKeys.plain)\" and the"
+            + " key to every node first"
+    }
+
     package var hasKeys: Bool { !keys.all.isEmpty }
 
     static func isSealed(_ value: [UInt8]) -> Bool { value.count > bytesMin && value[0] == mark }

@@ -7,6 +7,7 @@ import Model
 extension Ownership.NodeInfo {
     private static let version: UInt8 = 1
     private static let textBytesMax = 200
+    private static let keysMax = 64
 
     public init(
         isShard: Bool, isGateway: Bool, weight: UInt8 = 1, peer: String, gossip: String = "",
@@ -33,6 +34,8 @@ extension Ownership.NodeInfo {
         Self.write(stalled, &out)
         out.string(certificate?.bytes ?? [])
         Self.write(stalledConditions, &out)
+        out.varint(UInt64(min(secretsKeys.count, Self.keysMax)))
+        for key in secretsKeys.prefix(Self.keysMax) { out.u64(key) }
         return out.bytes
     }
 
@@ -91,6 +94,9 @@ extension Ownership.NodeInfo {
             certificate = CertificateFingerprint(
                 try reader.string(max: CertificateFingerprint.byteCount))
             stalledConditions = try Self.readStalled(&reader)
+            for _ in 0..<(try reader.count(max: Self.keysMax, elementBytesMin: 8)) {
+                secretsKeys.append(try reader.u64())
+            }
         } catch {
             return nil
         }

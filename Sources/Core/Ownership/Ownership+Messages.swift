@@ -67,6 +67,8 @@ extension Ownership {
         public var certificate: CertificateFingerprint?
         /// Conditions of the node's partitions for which another partition does not answer.
         public var stalledConditions = Stalled()
+        /// The ids of the secrets keys that the node was given.
+        public var secretsKeys: [UInt64] = []
 
         public struct Stalled: Hashable, Sendable {
             /// How many there are, and the first `listedMax` of them, by sender and then by receiver.

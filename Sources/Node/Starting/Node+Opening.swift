@@ -6,6 +6,7 @@ import Journal
 import Logging
 import Model
 import NodeCore
+import Ownership
 import PostgresEngine
 import SQLiteEngine
 
@@ -107,6 +108,19 @@ extension Node {
             metadata: ["count": "\(count)", "how": "\(vault.description)"])
     }
 
+    /// A node seals nothing that a running node could not open.
+    private static func checkKeys(_ engine: any ClusterEngine, _ configuration: NodeConfiguration) throws {
+        var nodes: [String: [UInt64]] = [:]
+        for row in try engine.sessions() where row.node != configuration.name {
+            nodes[row.node] = Ownership.NodeInfo(decoding: row.info)?.secretsKeys
+        }
+        let vault = Vault(configuration.secrets)
+        guard let refusal = vault.refusal(beside: nodes) else { return }
+        // The likelier mistake is a wrong key, which does not open what is stored.
+        _ = try Catalog.load(engine, vault)
+        throw NodeError(refusal)
+    }
+
     private static let joiningTriesMax = 20
     private static let pauseMicroseconds: UInt32 = 200_000
 
@@ -155,6 +169,7 @@ extension Node {
         try claim(
             further, of: &databases, for: engine, standing: &generation, succeeding: cluster.adopted,
             pause: pause, log: log)
+        try checkKeys(engine, configuration)
         try seal(engine, configuration, log: log)
         let contents = try Catalog.load(engine, Vault(configuration.secrets))
         guard !contents.cordoned.contains(configuration.name) else {

@@ -51,6 +51,13 @@ import Testing
         }
     }
 
+    @Test("say which secrets keys the node has")
+    func secretsKeys() {
+        var info = NodeInfoTests.info
+        info.secretsKeys = [1, .max]
+        #expect(Ownership.NodeInfo(decoding: info.encoded) == info)
+    }
+
     @Test("are not read where they are cut")
     func whatIsCutIsNotRead() {
         let bytes = NodeInfoTests.info.encoded
