@@ -86,7 +86,7 @@ def accounts(one, nodes):
     tokens = [access_token(nodes[1], account) for account in (first, second)]
     both(nodes, lambda node: {node.sends(token) for token in tokens}, {200},
          "tokens of one node are taken by the other")
-    one.command("key", "revoke", first["private_key_id"])
+    one.command("key", "revoke", first["private_key_id"], "--yes")
     both(nodes, lambda node: (node.sends(tokens[0]), node.sends(tokens[1])), (401, 200),
          "a token of a revoked key ends, one of the other key does not")
     both(nodes, lambda node: exchange(node, first)[1].get("error"), "invalid_grant",
@@ -112,8 +112,8 @@ def keys(one, nodes):
          "new keys are taken")
     both(nodes, lambda node: (node.sends(device["key"]), node.registers("tck_no")), (401, 401),
          "each for its own use only")
-    one.command("key", "revoke", bearer["id"])
-    one.command("key", "revoke", device["id"])
+    one.command("key", "revoke", bearer["id"], "--yes")
+    one.command("key", "revoke", device["id"], "--yes")
     both(nodes, lambda node: (node.sends(bearer["key"]), node.registers(device["key"])), (401, 401),
          "revoked keys end")
 
@@ -144,7 +144,7 @@ def keys(one, nodes):
     states = {key["id"]: key["state"] for key in json.loads(listed.splitlines()[0])}
     check((states[bearer["id"]], states[short["id"]], states[old["id"]]) == ("revoked", "expired", "active"),
           "and the state of each")
-    for words in (["revoke", "0123456789abcdef"], ["revoke", "x"], ["expire", old["id"], "2001-01-01"],
+    for words in (["revoke", "0123456789abcdef", "--yes"], ["revoke", "x", "--yes"], ["expire", old["id"], "2001-01-01"],
                   ["expire", bearer["id"], "1h"], ["create", "shop", "--kind", "x"],
                   ["create", "none", "--kind", "bearer"],
                   ["create", "shop", "--kind", "bearer", "--name", "\x1b[2J"], ["rotate", bearer["id"]],
@@ -294,7 +294,7 @@ class Operators:
         self.may("operate", "device", "delete", device, "--project", "far", "--yes")
         self.may("admin", "key", "expire", key["id"], "30d")
         self.may("admin", "key", "rotate", key["id"])
-        self.may("admin", "key", "revoke", key["id"])
+        self.may("admin", "key", "revoke", key["id"], "--yes")
         self.may_not("operate", "no node nobody", "cluster", "uncordon", "nobody")
         self.may("operate", "cluster", "uncordon", self.other.name)
         self.may_not("operate", "no node nobody", "cluster", "drain", "nobody")
@@ -307,7 +307,7 @@ class Operators:
                       ["project", "quota", "far", "--fanouts", "9"]):
             self.may_not("read", "with the role operate, and the token has the role read", *words)
         self.may("read", "project", "push", "status", "far")
-        for words in (["key", "revoke", key["id"]], ["project", "delete", "far", "--yes"],
+        for words in (["key", "revoke", key["id"], "--yes"], ["project", "delete", "far", "--yes"],
                       ["project", "push", "web", "far", "--subject", "mailto:push@example.com"],
                       ["project", "push", "off", "far"],
                       ["key", "rotate", "signing"],
@@ -339,7 +339,7 @@ class Operators:
                   f"what was refused is told of with who and from where: {entry}")
         check(len(log) < 200, "and what is refused again and again is counted")
         self.may("admin", "project", "delete", "far", "--yes")
-        self.one.command("key", "revoke", self.tokens["admin"]["id"])
+        self.one.command("key", "revoke", self.tokens["admin"]["id"], "--yes")
         both(self.nodes, lambda node: "needs an operator's token" in node.remote(
             self.tokens["admin"]["key"], "key",
                                                                                 "list")[2], True,

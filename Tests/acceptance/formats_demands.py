@@ -131,7 +131,7 @@ def acknowledge_much(node, other, is_enough):
              for name in ("expiring", "revoked")}
     lives["operator"] = command(node, "key", "create", "--kind", "operator", "--role", "read", "--name",
                                 "operator")
-    command(node, "key", "revoke", lives["revoked"]["id"])
+    command(node, "key", "revoke", lives["revoked"]["id"], "--yes")
     for own in ("registration", "signing"):
         command(node, "key", "rotate", own)
     return {"recorded": time.time(), "lives": lives, "devices": devices, "ended": ended["token"],

@@ -98,7 +98,7 @@ def credentials(today, former):
     listed = {one["kind"]: one["id"]
               for one in json.loads(today.command("key", "list", "shop", "--json")) if one["id"] != key["id"]}
     for identity in (key["id"], listed["bearer"], listed["service-account"]):
-        today.command("key", "revoke", identity)
+        today.command("key", "revoke", identity, "--yes")
     both(key["key"], 401, "what is revoked ends at both")
     both(old, 401, "and what the former build has made as well")
     wait(lambda: [exchange(node, account)[0] for node in nodes] == [400, 400],

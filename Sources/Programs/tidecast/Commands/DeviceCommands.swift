@@ -18,9 +18,13 @@ struct Device: ParsableCommand {
                 .POST, "/v1/projects/\(project.id.segment)/registrations", body: [:]
             )
             .object
-            if connection.json { return try Output.json(answer) }
-            for field in ["name", "token", "credential", "createTime"] {
-                try Output.line("\(field): \(answer[field] as? String ?? "")")
+            let device = (answer["name"] as? String ?? "").split(separator: "/").last ?? ""
+            let remedy = "`tidecast device delete \(device) --project \(project.id)`, and register another"
+            try Output.onlyCopy("the credential of the device that was registered is lost: \(remedy)") {
+                if connection.json { return try Output.json(answer) }
+                for field in ["name", "token", "credential", "createTime"] {
+                    try Output.line("\(field): \(answer[field] as? String ?? "")")
+                }
             }
         }
     }

@@ -99,8 +99,10 @@ struct Key: ParsableCommand {
             abstract: "End a credential now, and the access tokens made with it.")
         @OptionGroup(title: "Server Options") var connection: ServerOptions
         @Argument(help: "The credential's id, as `key list` shows it.") var id: String
+        @Flag(help: "Do not ask for confirmation.") var yes = false
 
         func run() throws {
+            try Consent.demand("End credential \(id) for good?", id, given: yes)
             let key = try connection.call(.POST, "/admin/keys/\(id.segment)/revoke", body: [:]).object
             if connection.json { try Output.json(key) } else { try Output.line("\(key["id"] ?? "") revoked") }
         }

@@ -13,7 +13,7 @@ struct Secrets: ParsableCommand {
         @Argument(help: "Where to write the key (mode 0600); - is standard output.") var file: String
 
         func run() throws {
-            let output = try SecretOutput(file, replacing: false)
+            let output = try SecretOutput(file, replacing: nil)
             if try output.keep(
                 try SecretsKeys.make() + (file == "-" ? "" : "\n"), "a secrets key was made",
                 ifLost: "make another")

@@ -9,18 +9,21 @@ final class PrivateFile {
     private var handle: FileHandle?
     private let mayReplace: Bool
 
+    /// - Parameter mayReplace: `nil` if the command never replaces a file.
     /// - Throws: `ClientError` if something is at `path` or nothing can be written beside it.
-    init(_ path: String, replacing mayReplace: Bool) throws {
+    init(_ path: String, replacing mayReplace: Bool?) throws {
+        guard !path.isEmpty else { throw ClientError("name a file, or - for standard output") }
         self.path = path
-        self.mayReplace = mayReplace
+        self.mayReplace = mayReplace ?? false
         draft = "\(path).\(getpid()).new"
         var status = stat()
         if lstat(path, &status) == 0 {
             guard status.st_mode & S_IFMT == S_IFREG else {
                 throw ClientError("\(path) is not a plain file: name another file, or - for standard output")
             }
-            guard mayReplace else {
-                throw ClientError("\(path) exists already: name another file, or give --force")
+            guard self.mayReplace else {
+                let force = mayReplace == nil ? "" : ", or give --force"
+                throw ClientError("\(path) exists already: name another file\(force)")
             }
         }
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -73,7 +76,7 @@ struct SecretOutput {
     private let file: PrivateFile?
 
     /// - Throws: if the secret could not be kept, before it is created.
-    init(_ path: String, replacing: Bool) throws {
+    init(_ path: String, replacing: Bool?) throws {
         file = path == "-" ? nil : try PrivateFile(path, replacing: replacing)
     }
 
