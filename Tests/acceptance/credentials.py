@@ -144,9 +144,9 @@ def keys(one, nodes):
     states = {key["id"]: key["state"] for key in json.loads(listed.splitlines()[0])}
     check((states[bearer["id"]], states[short["id"]], states[old["id"]]) == ("revoked", "expired", "active"),
           "and the state of each")
-    for words in (["revoke", "0123456789abcdef", "--yes"], ["revoke", "x", "--yes"], ["expire", old["id"], "2001-01-01"],
-                  ["expire", bearer["id"], "1h"], ["create", "shop", "--kind", "x"],
-                  ["create", "none", "--kind", "bearer"],
+    for words in (["revoke", "0123456789abcdef", "--yes"], ["revoke", "x", "--yes"],
+                  ["expire", old["id"], "2001-01-01"], ["expire", bearer["id"], "1h"],
+                  ["create", "shop", "--kind", "x"], ["create", "none", "--kind", "bearer"],
                   ["create", "shop", "--kind", "bearer", "--name", "\x1b[2J"], ["rotate", bearer["id"]],
                   ["create", "shop", "--kind", "service-account"], ["expire", old["id"], "soon"],
                   ["create", "shop", "--kind", "bearer", "--service-account", "-"],

@@ -69,8 +69,8 @@ public struct Checkers {
         /// Whether the device's partition was away when the sender of the condition was answered. It decides
         /// later (rule: conditions-at-the-devices).
         public var isUndecided: (_ message: UInt64, _ device: Int) -> Bool = { _, _ in false }
-        /// So many strange answers to a message must come before the next one may end it.
-        public var strangeMin = Int.max
+        /// So many answers that explain nothing must come to a message before the next one may end it.
+        public var unexplainedMin = Int.max
         /// Whether a service has denied the device, and the message waits in the device's log.
         public var isHeld: (_ message: UInt64, _ device: Int) -> Bool = { _, _ in false }
         /// Whether starts may have believed clocks by which every message ends.
@@ -207,7 +207,7 @@ public struct Checkers {
                 // Two such answers end the message, as `UnderWayChecks` sees.
                 if history.oldNews(of: send.message, to: device) > 1 { continue }
                 // Such a message may be given up, as `PushChecks` sees.
-                if history.strange(send.message, to: device) > rules.strangeMin { continue }
+                if history.unexplained(send.message, to: device) > rules.unexplainedMin { continue }
                 if !(got[device]?.contains(send.message) ?? false), !isHeld(send, for: device) {
                     found.append(
                         Violation(

@@ -87,7 +87,7 @@ public struct History: Sendable {
     public var gone: [Int: Ending] = [:]
     public var faults: [String] = []
     private var oldNews: [Push: Int] = [:]
-    private var strange: [Push: Int] = [:]
+    private var unexplained: [Push: Int] = [:]
     private struct Push: Hashable {
         var device: Int
         var message: UInt64
@@ -104,13 +104,13 @@ public struct History: Sendable {
         oldNews[Push(device: device, message: message)] ?? 0
     }
 
-    /// A service has answered a message with what is not its own.
-    mutating func noteStrange(_ message: UInt64, to device: Int) {
-        strange[Push(device: device, message: message), default: 0] += 1
+    /// A service has answered a message with what explains nothing.
+    mutating func noteUnexplained(_ message: UInt64, to device: Int) {
+        unexplained[Push(device: device, message: message), default: 0] += 1
     }
 
     /// How often services have answered so.
-    func strange(_ message: UInt64, to device: Int) -> Int {
-        strange[Push(device: device, message: message)] ?? 0
+    func unexplained(_ message: UInt64, to device: Int) -> Int {
+        unexplained[Push(device: device, message: message)] ?? 0
     }
 }

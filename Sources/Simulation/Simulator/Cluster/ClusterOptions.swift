@@ -88,9 +88,9 @@ extension ClusterSimulation {
         public var webPushCount = 3
         /// Of 1,000 times that a push service changes its mood, in how many it is not well.
         public var pushMoodsPerMille: UInt64 = 0
-        /// Messages to which a service always answers what is not its own. With any, services answer so to
+        /// Messages to which a service always answers what explains nothing. With any, services answer so to
         /// all messages now and then.
-        public var pushStrangePerMille: UInt64 = 0
+        public var pushUnexplainedPerMille: UInt64 = 0
         /// Whether each push service says for a while, once, that all devices are gone.
         public var deniesDevices = false
         /// Of 1,000 answers of Apple's service, how many want another connection or the previous token, or

@@ -203,7 +203,7 @@ extension ClusterSimulation {
             .seconds(options.hasFaults ? 25 : 4) + OutboxFrame.wayUncounted + believed + options.clocksApart
         rules.waitingMax = Int(options.partition.delivery.waitingMax)
         rules.waitingBytesMax = options.partition.waitingBytesMax
-        rules.strangeMin = options.pushes.unexplainedMin
+        rules.unexplainedMin = options.pushes.unexplainedMin
         rules.isSilent = { [unowned self] in pushKind($0).isSilent }
         rules.kinds = { [unowned self] in pushKind($0).kinds }
         rules.lastKind = { [unowned self] in lastKind($0) }

@@ -160,14 +160,14 @@ final class PushChecks {
         }
     }
 
-    /// The limiter takes an answer that is not the service's own for a refusal of the message
+    /// The limiter takes an answer that explains nothing for a refusal of the message
     /// (rule: one-word-ends-nothing).
     private func givesUp(_ message: UInt64, to device: Int) {
         world.count("messages given up")
-        let answers = world.history.strange(message, to: device)
+        let answers = world.history.unexplained(message, to: device)
         guard answers <= world.options.pushes.unexplainedMin else { return }
         world.violate(
-            "refusals", "message \(message) to device \(device) is given up after \(answers) strange answers")
+            "refusals", "message \(message) to device \(device) is given up after \(answers) such answers")
     }
 
     /// A message leaves a node.

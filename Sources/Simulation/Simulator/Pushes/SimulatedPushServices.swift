@@ -19,7 +19,7 @@ final class SimulatedPushServices {
         /// The service says of each device that it is gone: a wrong setting, there or here.
         case denying
         /// All messages get an answer that is not the service's own, as of a proxy in front of it.
-        case strange(status: Int)
+        case unexplained(status: Int)
     }
     static let refusal = Answer(status: 403, body: "{\"reason\":\"InvalidProviderToken\"}")
     /// An answer as the client for push services reads it.
@@ -102,9 +102,9 @@ final class SimulatedPushServices {
         case .denying:
             guard case .message(let message, _) = request else { break }
             return (.answer(deny(message)), delay)
-        case .strange(let status):
+        case .unexplained(let status):
             guard case .message(let message, _) = request else { break }
-            return (.answer(strange(status, to: message)), delay)
+            return (.answer(unexplained(status, to: message)), delay)
         case .overloaded(let status, let seconds):
             world.count("pushes to overloaded services")
             return (.answer(Answer(status: status, retryAfter: seconds)), delay)
@@ -118,7 +118,7 @@ final class SimulatedPushServices {
     func mood(of name: String) -> Mood {
         let isMoody =
             world.options.pushMoodsPerMille > 0 || world.options.deniesDevices
-            || world.options.pushStrangePerMille > 0
+            || world.options.pushUnexplainedPerMille > 0
         guard !isWell, isMoody else { return .well }
         if let known = moods[name], world.now < known.until { return known.mood }
         let until = world.now + .milliseconds(500) + world.roll(.seconds(6))
@@ -135,8 +135,8 @@ final class SimulatedPushServices {
             }
         }
         if world.options.deniesDevices, world.roll(4) == 0, denied.insert(name).inserted { mood = .denying }
-        if world.options.pushStrangePerMille > 0, world.roll(4) == 0 {
-            mood = .strange(status: [302, 400, 407][Int(world.roll(3))])
+        if world.options.pushUnexplainedPerMille > 0, world.roll(4) == 0 {
+            mood = .unexplained(status: [302, 400, 407][Int(world.roll(3))])
         }
         moods[name] = (mood, until)
         world.debug("push service \(name) is \(mood) for a while")
@@ -159,7 +159,7 @@ final class SimulatedPushServices {
         guard let address = PushAddress(request.job.transport) else { return Answer(status: 400) }
         if let wrong = wrongAnswer(request) { return wrong }
         if gone[address] != nil { return goneAnswer(request) }
-        if isStrange(request) { return strange(407, to: request) }
+        if isUnexplained(request) { return unexplained(407, to: request) }
         if !isWell, world.chance(world.options.pushGonePerMille) {
             gone[address] = world.now
             world.count("addresses gone")
@@ -185,15 +185,15 @@ final class SimulatedPushServices {
     }
 
     /// Some messages get such an answer each time, which may then be about the message.
-    private func isStrange(_ request: PushRequest) -> Bool {
+    private func isUnexplained(_ request: PushRequest) -> Bool {
         let number = world.number(ofBody: request.job.event)
-        return !isWell && number &* 0x9E37_79B9_7F4A_7C15 >> 32 % 1000 < world.options.pushStrangePerMille
+        return !isWell && number &* 0x9E37_79B9 % 1000 < world.options.pushUnexplainedPerMille
     }
 
-    private func strange(_ status: Int, to request: PushRequest) -> Answer {
-        world.count("strange answers")
+    private func unexplained(_ status: Int, to request: PushRequest) -> Answer {
+        world.count("pushes answered with what explains nothing")
         if let address = PushAddress(request.job.transport) {
-            world.history.noteStrange(world.number(ofBody: request.job.event), to: address.device)
+            world.history.noteUnexplained(world.number(ofBody: request.job.event), to: address.device)
         }
         return Answer(status: status, body: "<html>")
     }

@@ -47,8 +47,8 @@ extension SwarmDraw {
         bound("apple-tries", plain.apns.triesMax) { $0.apns.triesMax = $1 }
         add("push-moods", 0, value: roll(2) == 0 ? even(50, 800) : 0) { $0.pushMoodsPerMille = $1 }
         add("push-denials", 0, value: roll(2)) { $0.deniesDevices = $1 == 1 }
-        add("push-strange", 0, value: roll(3) == 0 ? even(1, 200) : 0) { $0.pushStrangePerMille = $1 }
-        bound("push-unexplained", pushes.unexplainedMin) { $0.pushes.unexplainedMin = $1 }
+        add("push-unexplained", 0, value: roll(3) == 0 ? even(1, 200) : 0) { $0.pushUnexplainedPerMille = $1 }
+        bound("push-unexplained-min", pushes.unexplainedMin) { $0.pushes.unexplainedMin = $1 }
         let unreachable = partition.unreachableMax?.milliseconds ?? 0
         add("unreachable-ms", unreachable, value: roll(2) == 0 ? even(1, 20_000) : unreachable) {
             $0.partition.unreachableMax = .milliseconds($1)
