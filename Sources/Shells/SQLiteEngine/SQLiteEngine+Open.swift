@@ -5,9 +5,10 @@ import Model
 // Opening a folder: whose data it holds, how the file is written, whether the data is whole.
 
 extension SQLiteEngine {
-    func checkIdentity() throws(EngineError) {
+    func checkIdentity(hasLog: Bool) throws(EngineError) {
         let application = try database.number("PRAGMA application_id")
-        let version = try database.number("PRAGMA user_version")
+        let stored = try database.number("PRAGMA user_version")
+        let version = stored & ~SQLiteEngine.openMark
         if application == 0, version == 0, try database.number("SELECT count(*) FROM sqlite_schema") == 0 {
             return
         }
@@ -18,6 +19,13 @@ extension SQLiteEngine {
             throw .refused(
                 "the data in \(folder) was written by a newer tidecast: its schema is \(version),"
                     + " and this one knows \(SQLiteEngine.schemaVersion)")
+        }
+        guard hasLog || stored == version else {
+            let log = "\(folder)/\(SQLiteEngine.fileName)-wal"
+            throw .refused(
+                "\(SQLiteEngine.fileName) was copied from a running server, or its log was removed: without"
+                    + " \(log) the newest commits are missing. Put that file back, or go on without these"
+                    + " commits: `touch \(log)`")
         }
     }
 

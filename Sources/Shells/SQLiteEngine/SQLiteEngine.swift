@@ -19,6 +19,8 @@ public final class SQLiteEngine: Engine {
     /// "TDCT": marks a database as one of ours.
     public static let applicationID: Int64 = 0x5444_4354
     public static let schemaVersion: Int64 = 1
+    /// In `user_version` while an engine has the database open: without its log, the file lacks commits.
+    static let openMark: Int64 = 1 << 30
     public static let fileName = "tidecast.db"
     /// The engine checks a file of up to this size whole when it opens it. Of a larger file it checks the
     /// small tables, because every record carries its own checksum.
@@ -36,6 +38,7 @@ public final class SQLiteEngine: Engine {
     /// The database's file, by its path and as it was when it was opened.
     private let path: ContiguousArray<CChar>
     private let place: Files.Place?
+    private var isMarked = false
     /// Declared behind the connection, so that the lock is released last.
     private let lock: FolderLock
 
@@ -62,10 +65,10 @@ public final class SQLiteEngine: Engine {
                     + " database back that belongs to the log, or move \(SQLiteEngine.fileName)-wal away")
         }
         try Files.makeFile(path)
-        let log = LogCheck(path: logPath)
+        let (log, hasLog) = (LogCheck(path: logPath), Files.place(logPath.utf8CString) != nil)
         (self.path, place) = (path.utf8CString, Files.place(path.utf8CString))
         database = try SQLiteConnection(path: path)
-        try checkIdentity()
+        try checkIdentity(hasLog: hasLog)
         try configure()
         if let damage = log.damage(pagesBelieved: try database.pagesRecovered()) {
             // Closing would copy the rest of the log into the file and remove the log: nobody would see the
@@ -80,6 +83,15 @@ public final class SQLiteEngine: Engine {
         try check(fileBytes: Files.size(path))
         try removeOrphans()
         try verifyDurability()
+        try database.execute("PRAGMA user_version = \(SQLiteEngine.schemaVersion | SQLiteEngine.openMark)")
+        isMarked = true
+        // The file itself must have the mark.
+        try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    deinit {
+        guard isMarked, failure == nil else { return }
+        try? database.execute("PRAGMA user_version = \(SQLiteEngine.schemaVersion)")
     }
 
     /// Reads back the settings that make commits durable (rule: durability-is-verified).

@@ -36,6 +36,26 @@ import Testing
         #expect(try SQLiteEngine(folder: other.path).lastSequence(p(0)) == Sequence(3))
     }
 
+    @Test("a database of a running server is refused without its log, until somebody makes an empty one")
+    func noLog() throws {
+        let other = TemporaryFolder()
+        try {
+            let engine = try SQLiteEngine(folder: folder.path)
+            _ = try fill(engine, count: 3)
+            try withExtendedLifetime(engine) { try copy(to: other.path) }
+        }()
+        let log = other.path + "/tidecast.db-wal"
+        try FileManager.default.removeItem(atPath: log)
+        for _ in 0..<2 {
+            #expect(throws: EngineError.self) { _ = try SQLiteEngine(folder: other.path) }
+            #expect(!FileManager.default.fileExists(atPath: log))
+        }
+        try Data().write(to: URL(fileURLWithPath: log))
+        _ = try SQLiteEngine(folder: other.path)
+        // After an orderly end there is no log, and nothing is missing.
+        #expect(try SQLiteEngine(folder: folder.path).lastSequence(p(0)) == Sequence(3))
+    }
+
     private func log() throws -> Data { try Data(contentsOf: URL(fileURLWithPath: folder.database + "-wal")) }
 
     /// Appends records 2...count of two partitions, one commit each. Returns the log's length after each
