@@ -33,7 +33,7 @@ class EventStream:
         if connection.sock is None:
             connection.connect()
         self.connection, self.socket = connection, connection.sock
-        headers = {"authorization": f"Bearer {credential}", "accept": "text/event-stream"}
+        headers = {"authorization": f"Bearer {credential}", "accept": "text/event-stream, application/json"}
         if resume:
             headers["last-event-id"] = resume
         connection.request("GET", f"{path}:listen", headers=headers)

@@ -57,7 +57,7 @@ async function hold(messaging, signal) {
 /** Reads one stream to its end. Returns after how many milliseconds to come back. */
 async function listen(messaging, device, stop, opened) {
   const silence = new AbortController();
-  const headers = { ...bearer(device), accept: "text/event-stream" };
+  const headers = { ...bearer(device), accept: "text/event-stream, application/json" };
   if (device.lastEvent) headers["last-event-id"] = device.lastEvent;
   const response = await fetch(`${messaging.base}/registrations/${device.token}:listen`, {
     headers, cache: "no-store", redirect: "error", credentials: "omit",

@@ -281,10 +281,6 @@ public final class API {
         body(deciphered)
     }
 
-    /// The server trusts no request for a browser's cookies or address, so a page of any origin may read the
-    /// answer.
-    static let anyOrigin = (name: "access-control-allow-origin", value: "*")
-
     /// Bytes of the fields that a page's request may name.
     private static let askedFieldsMax = 1024
 
@@ -322,12 +318,6 @@ public final class API {
         }
     }
 
-    /// Fields of a stream's answer.
-    public static let streamFields: [(name: String, value: String)] = [
-        ("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store"),
-        ("access-control-allow-origin", "*"), ("x-accel-buffering", "no"),
-    ]
-
     // MARK: Events
 
     /// The bytes of an event:
@@ -344,15 +334,6 @@ public final class API {
     /// Reports to the device that older messages were dropped. The app should ask its own server for them.
     public static func deletedMessages(_ id: EventID) -> [UInt8] {
         frame("deleted_messages", Array("{}".utf8), id: id)
-    }
-
-    /// The reason why the server ends the client's stream. An `EventSource` connects again by itself unless
-    /// the page closes it.
-    public static func ending(_ event: String, retryMilliseconds: Int? = nil) -> [UInt8] {
-        var out = Array("event: \(event)\ndata: {}\n".utf8)
-        if let retryMilliseconds { out += Array("retry: \(retryMilliseconds)\n".utf8) }
-        out.append(0x0A)
-        return out
     }
 
     public static let keepAlive = Array(": keep-alive\n\n".utf8)

@@ -141,6 +141,12 @@ public struct HTTPResponse: Sendable {
         self.body = body
     }
 
+    /// Fields with which a page of any origin may read an answer, and how long to wait. The server trusts no
+    /// request for a browser's cookies or address.
+    public static let forPages: [(name: String, value: String)] = [
+        ("access-control-allow-origin", "*"), ("access-control-expose-headers", "retry-after"),
+    ]
+
     /// Whether the answer says the length of its body. 204 must not; 304 would have to say the length of the
     /// file that it does not carry (RFC 9110, 8.6).
     public var hasLength: Bool { status != 204 && status != 304 }

@@ -49,7 +49,7 @@ extension RequestFrontend: LoopHost {
 
     func open(_ stream: UInt64) {
         guard let responder = responders[stream] else { return userAgents.opened(stream) }
-        responder.openStream(status: 200, fields: API.streamFields)
+        responder.openStream(status: 200, fields: EventStream.fields)
         _ = responder.write(SharedBytes(API.opening))
     }
 
@@ -68,17 +68,18 @@ extension RequestFrontend: LoopHost {
 
     func endReplaced(_ stream: UInt64) {
         userAgents.replaced(stream)
-        end(stream, API.ending("replaced"))
+        end(stream, EventStream.ending("replaced"))
     }
     func endUnregistered(_ stream: UInt64) {
         userAgents.ended(stream, code: PushSession.Code.restart)
-        end(stream, API.ending("unregistered"), refusal: .unregistered)
+        end(stream, EventStream.ending("unregistered"), refusal: .unregistered)
     }
     func endForReconnect(_ stream: UInt64) {
         userAgents.ended(stream, code: PushSession.Code.restart)
         end(
             stream,
-            API.ending("reconnect", retryMilliseconds: 500 + Int(random.next(upperBound: UInt64(2000)))))
+            EventStream.ending(
+                "reconnect", retryMilliseconds: 500 + Int(random.next(upperBound: UInt64(2000)))))
     }
 
     /// `refusal` is the answer to a stream that has not begun.

@@ -318,7 +318,7 @@ final class RequestFrontend {
     func endStreams() {
         for (stream, responder) in responders {
             let wait = 500 + Int(random.next(upperBound: UInt64(4500)))
-            _ = responder.write(SharedBytes(API.ending("reconnect", retryMilliseconds: wait)))
+            _ = responder.write(SharedBytes(EventStream.ending("reconnect", retryMilliseconds: wait)))
             responder.endStream()
             loop.detach(stream)
         }

@@ -13,17 +13,26 @@ public enum BodyAdmission: Sendable {
 enum EdgeAnswer {
     static let tooLong = error(413, "INVALID_ARGUMENT", message: "The body is longer than this path takes.")
     static let tooManyBodies = error(503, "UNAVAILABLE", message: "Too many bytes of unfinished bodies.")
-    static let tooManyRequests = error(503, "UNAVAILABLE", message: "Too many requests wait to be begun.")
-    static let waitedTooLong = error(503, "UNAVAILABLE", message: "The request waited too long to be begun.")
+    private static let tooManyRequests = error(
+        503, "UNAVAILABLE", message: "Too many requests wait to be begun.")
+    private static let waitedTooLong = error(
+        503, "UNAVAILABLE", message: "The request waited too long to be begun.")
     static let tooManyAnswers = error(
         503, "UNAVAILABLE", message: "Too many bytes of answers that are not read.")
+
+    /// The answer to a request for which there is no turn, or was none in time.
+    static func noTurn(for request: HTTPRequest?, waited: Bool) -> HTTPResponse {
+        if request?.wantsOnlyEvents ?? false { return EventStream.refusal() }
+        return waited ? waitedTooLong : tooManyRequests
+    }
 
     private static func error(_ code: Int, _ word: String, message: String) -> HTTPResponse {
         let detail =
             #"{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":"\#(word)"}"#
         let body =
             #"{"error":{"code":\#(code),"message":"\#(message)","status":"\#(word)","details":[\#(detail)]}}"#
-        var fields = [(name: "content-type", value: "application/json; charset=UTF-8")]
+        var fields =
+            [(name: "content-type", value: "application/json; charset=UTF-8")] + HTTPResponse.forPages
         // SDKs wait so many seconds before they repeat a request that was answered 503.
         if code == 503 { fields.append((name: "retry-after", value: "1")) }
         return HTTPResponse(status: code, fields: fields, body: Array(body.utf8))

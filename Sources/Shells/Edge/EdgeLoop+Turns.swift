@@ -46,7 +46,7 @@ extension EdgeLoop {
         let added = queue.add(responder, of: share, cost: cost, now: now)
         if case .refused = added {
             counters.fairness.add(queue, &reportedCounts)
-            responder.respond(EdgeAnswer.tooManyRequests)
+            responder.respond(EdgeAnswer.noTurn(for: request, waited: false))
             return share
         }
         if serving != .soon, queue.isReady {
@@ -100,7 +100,8 @@ extension EdgeLoop {
             let waited = now.since(served.since)
             served.item.waited = waited
             if waited > queue.bounds.wait {
-                served.item.respond(EdgeAnswer.waitedTooLong)
+                let request = served.item.transport?.request(of: served.item)
+                served.item.respond(EdgeAnswer.noTurn(for: request, waited: true))
             } else {
                 served.item.transport?.serve(served.item)
             }

@@ -239,7 +239,7 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
         }
         isReceiving = true
         isHead = false
-        refuse(HTTPResponse(status: status))
+        refuse(HTTPResponse(status: status, fields: HTTPResponse.forPages))
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {

@@ -108,6 +108,16 @@ struct LibraryTests {
         #expect(reason("Bearer ya29.something") == "ACCESS_TOKEN_TYPE_UNSUPPORTED")
         #expect(reason("key=AAAA") == "ACCESS_TOKEN_TYPE_UNSUPPORTED")
         #expect(reason(nil) == "CREDENTIALS_MISSING")
+        func challenge(_ authorization: String?, _ path: String) -> String? {
+            let headers = authorization.map { [("authorization", $0)] } ?? []
+            let response = harness.route(.post, path, "{}", bearer: nil, headers: headers).response
+            return response?.fields.first { $0.name == "www-authenticate" }?.value
+        }
+        for path in ["/v1/projects/shop/messages:send", "/iid/v1:batchAdd"] {
+            #expect(
+                challenge("Bearer \(ended)", path) == "Bearer realm=\"tidecast\", error=\"invalid_token\"")
+            #expect(challenge(nil, path) == "Bearer realm=\"tidecast\"")
+        }
         let large = HTTPRequest(
             method: .post, target: Array("/v1/projects/shop/messages:send".utf8), fields: HTTPFields(),
             body: [])
@@ -163,11 +173,16 @@ struct LibraryTests {
         var plain = HTTPFields()
         plain.append(name: "accept".utf8, value: "text/event-stream".utf8)
         _ = ask(plain)
+        // Libraries that set a field do the same.
+        plain.append(name: "authorization".utf8, value: "Bearer \(credential)".utf8)
         let refused = try #require(ask(plain))
         #expect(refused.status == 200)
         let text = String(decoding: refused.body, as: UTF8.self)
         #expect(text.contains("event: reconnect\n") && text.contains("retry: ") && text.hasSuffix("\n\n"))
-        #expect(ask(HTTPFields())?.status == 429)
+        let refusal = try #require(ask(HTTPFields()))
+        #expect(refusal.status == 429)
+        // A page may read how long to wait.
+        #expect(refusal.fields.contains { $0 == ("access-control-expose-headers", "retry-after") })
         let passing = harness.api.refuseStream(.unavailable("x"), isEventSource: true)
         #expect(passing.status == 200)
         #expect(harness.api.refuseStream(.unavailable("x"), isEventSource: false).status == 503)

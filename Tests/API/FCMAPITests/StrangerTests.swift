@@ -117,14 +117,19 @@ struct StrangerTests {
 
     private func metrics(
         of client: ClientAddress?, isDev: Bool = false, isAdmin: Bool = false,
-        _ headers: [(String, String)] = []
+        _ headers: [(String, String)] = [], proxy: ClientAddress? = nil
     ) -> APIAction {
         var fields = HTTPFields()
         for (name, value) in headers { fields.append(name: name.utf8, value: value.utf8) }
         let request = HTTPRequest(
             method: .get, target: Array("/metrics".utf8), authority: Array("localhost".utf8), fields: fields,
             client: client)
-        return APIHarness(isDev: isDev).route(request, isAdmin: isAdmin)
+        guard let proxy else { return APIHarness(isDev: isDev).route(request, isAdmin: isAdmin) }
+        var limits = ClientLimits.Settings()
+        limits.proxies = [AddressRange(proxy, bits: 32)]
+        var settings = APISettings()
+        settings.clients = ClientLimits(limits, salt: 1)
+        return APIHarness(settings).route(request, isAdmin: isAdmin)
     }
 
     @Test("reads no metrics where clients are, unless it is on this machine")
@@ -136,7 +141,9 @@ struct StrangerTests {
         #expect(isOfNode(metrics(of: own6)))
         #expect(isOfNode(metrics(of: nil, isAdmin: true)))
         #expect(isOfNode(metrics(of: far, isDev: true)))
+        #expect(isOfNode(metrics(of: own, proxy: far)))
         let strangers = [
+            metrics(of: own, proxy: own),
             metrics(of: far), metrics(of: far.named), metrics(of: nil), metrics(of: own.named),
             metrics(of: own.named, isDev: true), metrics(of: own, [("x-forwarded-for", "192.0.2.1")]),
             metrics(of: own, [("forwarded", "for=192.0.2.1")]),

@@ -52,7 +52,7 @@ struct Wire: Sendable {
 
     func stream(of device: Registration, resume: String?) -> URLRequest {
         var request = request("GET", "registrations/\(device.fid):listen", by: device)
-        request.setValue("text/event-stream", forHTTPHeaderField: "Accept")
+        request.setValue("text/event-stream, application/json", forHTTPHeaderField: "Accept")
         if let resume { request.setValue(resume, forHTTPHeaderField: "Last-Event-ID") }
         return request
     }

@@ -111,7 +111,8 @@ public final class ClientLimits: Sendable {
         return ClientAddress(text: address) == nil ? nil : address
     }
 
-    private func isOfProxy(_ request: HTTPRequest) -> Bool {
+    /// Whether the connection is a trusted proxy's.
+    func isOfProxy(_ request: HTTPRequest) -> Bool {
         guard let peer = request.client, !peer.isNamed else { return false }
         return proxies.contains { $0.contains(peer) }
     }

@@ -5,24 +5,17 @@ import Routing
 // refusal that passes is a stream that ends immediately and says when to come back.
 
 extension RequestRouter {
-    /// Whether the client is an `EventSource`: it asks for a stream, and can set no `Authorization`.
-    var isEventSource: Bool {
-        let wanted = Array("text/event-stream".utf8)
-        return request.method == .get && request.fields["accept"]?.starts(with: wanted) ?? false
-            && request.fields["authorization"] == nil && target.parameter("credential") != nil
-    }
-
     /// The answer to a request that is refused before it has begun.
     func answer(_ error: APIError) -> HTTPResponse {
         if error.isUnknownPath, !isAdmin, !isForOperators {
             var page = APIError.unknownPage
-            if target.isForPages { page.fields.append(API.anyOrigin) }
+            if target.isForPages { page.fields += HTTPResponse.forPages }
             return page
         }
         if target.matches(0, "iid") { return error.iidResponse() }
-        if isEventSource, error.isPassing { return error.endedStream }
+        if request.wantsOnlyEvents, error.isPassing { return error.endedStream }
         var response = error.response(retryAfter: error.quota != nil)
-        if target.isForPages { response.fields.append(API.anyOrigin) }
+        if target.isForPages { response.fields += HTTPResponse.forPages }
         return response
     }
 
@@ -32,14 +25,9 @@ extension RequestRouter {
 extension APIError {
     var isPassing: Bool { code == 429 || code == 503 }
 
-    /// Milliseconds after which an `EventSource` may come back to a server that does not know better.
-    private static let retryMilliseconds = 2000
-
     /// A stream that begins and ends with this refusal.
     var endedStream: HTTPResponse {
-        let wait = quota.map { Int($0.refusal.retryDelay.milliseconds) } ?? 0
-        let last = API.ending("reconnect", retryMilliseconds: max(wait, APIError.retryMilliseconds))
-        return HTTPResponse(status: 200, fields: API.streamFields, body: last)
+        EventStream.refusal(wait: quota.map { Int($0.refusal.retryDelay.milliseconds) } ?? 0)
     }
 }
 
@@ -49,7 +37,7 @@ extension API {
         let error = APIError(refusal, project: "", field: "name")
         if isEventSource, error.isPassing { return error.endedStream }
         var response = error.response(retryAfter: true)
-        response.fields.append(API.anyOrigin)
+        response.fields += HTTPResponse.forPages
         return response
     }
 }

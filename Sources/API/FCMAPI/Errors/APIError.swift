@@ -269,7 +269,7 @@ extension APIError {
         out.endObject()
         out.endObject()
         var fields = [(name: "content-type", value: APIError.jsonType)]
-        if status == .unauthenticated { fields.append(APIError.challenge) }
+        if status == .unauthenticated { fields.append(challenge) }
         if bodyFault == .unknownCoding { fields.append(APIError.takenCoding) }
         if retryAfter, let quota {
             let delay = quota.refusal.retryDelay
@@ -346,15 +346,21 @@ extension APIError {
         out.field("error", word ?? (bodyFault == nil ? status.rawValue : message))
         out.endObject()
         var fields = [(name: "content-type", value: APIError.jsonType)]
-        if status == .unauthenticated { fields.append(APIError.challenge) }
+        if status == .unauthenticated { fields.append(challenge) }
         if bodyFault == .unknownCoding { fields.append(APIError.takenCoding) }
         return HTTPResponse(status: code, fields: fields, body: out.bytes)
     }
 
     /// RFC 9110 §15.5.16.
     private static let takenCoding = (name: "accept-encoding", value: "gzip")
-    /// RFC 6750 §3.
-    private static let challenge = (name: "www-authenticate", value: "Bearer realm=\"tidecast\"")
+    /// RFC 6750 §3. Google's library for Java fetches another token only if the challenge says
+    /// `invalid_token`.
+    private var challenge: (name: String, value: String) {
+        let isWrong = credentialReason.map { $0 != .missing } ?? false
+        return (
+            "www-authenticate", "Bearer realm=\"tidecast\"" + (isWrong ? ", error=\"invalid_token\"" : "")
+        )
+    }
 }
 
 extension JSONValue {

@@ -139,7 +139,7 @@ extension RequestRouter {
                 status: .notFound, message: "The project has no key for Web Push, or Web Push is off.")
         }
         var response = APIAnswer.object([("publicKey", .text(push.newest.text))])
-        response.fields.append(API.anyOrigin)
+        response.fields += HTTPResponse.forPages
         return .respond(response)
     }
 

@@ -8,7 +8,7 @@ import Routing
 extension API {
     public func render(_ outcome: Outcome, _ form: ResponseForm) -> HTTPResponse {
         var response = answer(outcome, form)
-        if form.kind.isForPages { response.fields.append(API.anyOrigin) }
+        if form.kind.isForPages { response.fields += HTTPResponse.forPages }
         return response
     }
 

@@ -32,10 +32,8 @@ public enum BodyBound: Sendable {
             return request.fields["authorization"] == nil
                 ? .bytes(small) : .answer(RequestRouter.operatorWanted.response(), nil)
         }
-        let isIID = target.matches(0, "iid")
-        return .answer(
-            isIID
-                ? APIError.unauthenticated.iidResponse() : APIError.unauthenticated(request).response(), nil)
+        let refusal = APIError.unauthenticated(request)
+        return .answer(target.matches(0, "iid") ? refusal.iidResponse() : refusal.response(), nil)
     }
 }
 

@@ -7,7 +7,7 @@ enum OpenAPI {
 
     private static let answers = [false, true].map { isDev in
         var answer = APIAnswer.object(document(Route.all.filter { isDev || !$0.isOfEmulator }))
-        answer.fields.append(API.anyOrigin)
+        answer.fields += HTTPResponse.forPages
         return answer
     }
 

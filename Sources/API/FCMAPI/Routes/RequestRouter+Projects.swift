@@ -160,7 +160,7 @@ extension RequestRouter {
         return .listen(
             ListenRequest(
                 registration: device, credential: credential, resume: last.flatMap { EventID($0) },
-                isEventSource: isEventSource))
+                isEventSource: request.wantsOnlyEvents))
     }
 
     func acknowledge(_ name: String) throws(APIError) -> APIAction {

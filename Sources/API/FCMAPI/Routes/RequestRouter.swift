@@ -74,7 +74,7 @@ struct RequestRouter {
     /// through a proxy on this machine; `--listen-metrics` is for scrapers elsewhere.
     private var isOfOperators: Bool {
         if isAdmin { return true }
-        if request.client?.isNamed == true { return false }
+        if request.client?.isNamed == true || api.settings.clients.isOfProxy(request) { return false }
         if api.settings.isDev { return true }
         return request.client?.isLoopback == true && request.fields["x-forwarded-for"] == nil
             && request.fields["forwarded"] == nil

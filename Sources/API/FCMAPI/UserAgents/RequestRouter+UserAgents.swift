@@ -74,8 +74,10 @@ enum PushPostAnswer {
 
     private static func open(_ response: HTTPResponse) -> HTTPResponse {
         var response = response
-        response.fields.append(API.anyOrigin)
-        response.fields.append(("access-control-expose-headers", "location, ttl, retry-after"))
+        response.fields += [
+            ("access-control-allow-origin", "*"),
+            ("access-control-expose-headers", "location, ttl, retry-after"),
+        ]
         return response
     }
 }
@@ -105,7 +107,7 @@ extension RequestRouter {
             out.number(1)
             out.endObject()
         }
-        response.fields.append(API.anyOrigin)
+        response.fields += HTTPResponse.forPages
         return response
     }()
 

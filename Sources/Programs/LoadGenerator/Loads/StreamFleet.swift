@@ -46,7 +46,7 @@ final class StreamFleet: StreamHandler, RedisHandler {
 
     private func open(_ stream: Int, over count: Int, _ streams: Streams) throws {
         let path = streams.path(stream)
-        var fields: [(String, String)] = [("accept", "text/event-stream")]
+        var fields: [(String, String)] = [("accept", "text/event-stream, application/json")]
         if let credential = streams.credential(stream) {
             fields.append(("authorization", "Bearer \(credential)"))
         }

@@ -20,7 +20,8 @@ final class HTTP1Connection: LoadConnection {
         self.tag = tag
         began = MonotonicClock.now()
         try super.init(poller, to: address)
-        var text = "GET \(path) HTTP/1.1\r\nhost: \(address.authority)\r\naccept: text/event-stream\r\n"
+        var text =
+            "GET \(path) HTTP/1.1\r\nhost: \(address.authority)\r\naccept: text/event-stream, application/json\r\n"
         for (name, value) in fields { text += "\(name): \(value)\r\n" }
         output = Array((text + "\r\n").utf8)
     }

@@ -152,7 +152,9 @@ struct Listen: ParsableCommand {
 
     func run() throws {
         let path = "/v1/projects/\(project.id.segment)/registrations/\(token.segment):listen"
-        var headers = [("authorization", "Bearer \(try shown())"), ("accept", "text/event-stream")]
+        var headers = [
+            ("authorization", "Bearer \(try shown())"), ("accept", "text/event-stream, application/json"),
+        ]
         if let lastEventId { headers.append(("last-event-id", lastEventId)) }
         do {
             try connection.client().stream(path, headers: headers) { bytes in
