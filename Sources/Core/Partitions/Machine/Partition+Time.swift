@@ -127,7 +127,7 @@ extension Partition {
     func endAbsent(_ index: UInt32, for absence: Absence, _ turn: inout Turn) {
         propose(.end(index: index))
         sweep.left -= 1
-        turn.effects.append(.notice(.deviceEnds(absence)))
+        pipeline.gated.notices.append(.deviceEnds(absence))
     }
 
     /// All listening devices are seen today. The record shows the day also if nobody listens.

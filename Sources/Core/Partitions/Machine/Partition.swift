@@ -344,6 +344,7 @@ public final class Partition {
         }
         if !gated.drops.isEmpty { turn.effects.append(.notice(.dropped(gated.drops))) }
         if gated.bodiesGone > 0 { turn.effects.append(.notice(.bodiesGone(gated.bodiesGone))) }
+        for notice in gated.notices { turn.effects.append(.notice(notice)) }
         for (stream, device) in gated.continuing { continueReading(stream, of: device, &turn) }
         for ticket in gated.tickets { beginResolution(ticket, by: proof, &turn) }
         if !repairs.isEmpty { continueRepairs() }

@@ -71,14 +71,14 @@ extension Partition {
 
     /// Goes on from what the sender still has. The pair's members are sent again, because the fingerprints
     /// differ.
-    func mend(_ frame: OutboxFrame, _ turn: inout Turn) {
+    func mend(_ frame: OutboxFrame) {
         propose(
             .rebase(
                 from: frame.from, history: frame.history, generation: frame.generation, number: frame.floor))
         // What was durable is ahead of the mark now, and must not be acknowledged again.
         durableMarks[frame.from] = nil
         pipeline.forgetMarks(of: frame.from)
-        turn.effects.append(.notice(.markMended(of: frame.from)))
+        pipeline.gated.notices.append(.markMended(of: frame.from))
     }
 
     /// Whether the mark `number` is of the sender's outbox, as far as the next entry shows. Above the floor

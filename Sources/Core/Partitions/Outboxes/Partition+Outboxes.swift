@@ -39,7 +39,7 @@ extension Partition {
         var mark = state.marks[frame.from]
         var applied = false
         if isMisfit(mark, frame) {
-            mend(frame, &turn)
+            mend(frame)
             mark = state.marks[frame.from]
             applied = true
         }

@@ -269,7 +269,7 @@ extension Partition {
                 pushes.noteFailure(
                     index, at: sending.position, isUnexplained: report.outcome?.isUnexplained ?? false)
             }
-            pushes.spare(sending, until: turn.now.monotonic.advanced(by: delay))
+            pushes.spare(sending, for: delay, now: turn.now.monotonic)
             pushes.release(sending.origin)
         case .closed(let delay):
             pushes.close(

@@ -40,8 +40,12 @@ struct PushTable {
         var unexplained = 0
         /// The first message that is held for the device's stream, and since when.
         var held: (first: Position, since: MonotonicTime)?
-        /// Until when the circuit of an address's service is open, also if another address is used meanwhile.
-        var spared: (generation: UInt64, origin: PushOrigin, until: MonotonicTime)?
+    }
+    /// Until when the circuit of an address's service is open for the device.
+    struct Spare {
+        var generation: UInt64
+        var origin: PushOrigin
+        var until: MonotonicTime
     }
 
     /// The devices that wait come in steps of this length.
@@ -52,6 +56,10 @@ struct PushTable {
     }
 
     var devices: [UInt32: Device] = [:]
+    /// Also of devices for which nothing waits, or whose other address is used meanwhile.
+    private var spares: [UInt32: Spare] = [:]
+    /// At so many spares those are removed that are over.
+    private var sparesMax = 64
     /// Devices in the order in which they came; some may not be `queued` any more.
     var queue: Deque<UInt32> = []
     /// Devices by the tick that they wait for; some may have stopped waiting for it.
@@ -148,19 +156,24 @@ struct PushTable {
     }
 
     /// The service of the address has asked for time, or failed.
-    mutating func spare(_ sending: Sending, until time: MonotonicTime) {
-        devices[sending.index]?.spared = (sending.generation, sending.origin, time)
-        wait(sending.index, until: time)
+    mutating func spare(_ sending: Sending, for time: TimeSpan, now: MonotonicTime) {
+        if spares.count >= sparesMax {
+            spares = spares.filter { now < $0.value.until }
+            sparesMax = max(64, spares.count * 2)
+        }
+        let until = now.advanced(by: time)
+        spares[sending.index] = Spare(generation: sending.generation, origin: sending.origin, until: until)
+        wait(sending.index, until: until)
     }
 
     /// Until when the circuit of the address's service is open; `nil` if it is closed.
     func spared(
         _ index: UInt32, generation: UInt64, at origin: PushOrigin, now: MonotonicTime
     ) -> MonotonicTime? {
-        guard let spared = devices[index]?.spared, spared.generation == generation,
-            spared.origin == origin, now < spared.until
+        guard let spare = spares[index], spare.generation == generation, spare.origin == origin,
+            now < spare.until
         else { return nil }
-        return spared.until
+        return spare.until
     }
 
     /// The message was taken or given up: the device's next one is fresh.
@@ -249,10 +262,8 @@ struct PushTable {
     /// everything. `isMeant`: whether the device is one of these projects'.
     mutating func reopen(_ projects: Set<ProjectNumber>, isMeant: (UInt32) -> Bool) {
         closed = closed.filter { !projects.contains($0.key.project) }
-        for index in indices where isMeant(index) {
-            devices[index]?.spared = nil
-            wantAgain(index)
-        }
+        spares = spares.filter { !isMeant($0.key) }
+        for index in indices where isMeant(index) { wantAgain(index) }
     }
 
     /// Lets one device of each service go whose tick is over. One follows each tick, so that nobody waits for

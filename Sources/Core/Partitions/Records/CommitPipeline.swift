@@ -37,6 +37,8 @@ struct Gated {
     var drops = MessageDrops()
     /// How many bodies the record says are gone.
     var bodiesGone = 0
+    /// What else is true when the record is durable: a former owner writes none.
+    var notices: [PartitionNotice] = []
     /// Streams that begin behind what their devices acknowledged by coming back. The record may have been on
     /// its way before the streams came. Then it says nothing about the session now, and they need a
     /// confirmation.
