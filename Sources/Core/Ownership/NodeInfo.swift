@@ -11,8 +11,7 @@ extension Ownership.NodeInfo {
 
     public init(
         isShard: Bool, isGateway: Bool, weight: UInt8 = 1, peer: String, gossip: String = "",
-        zone: String = "",
-        build: String = ""
+        zone: String = "", build: String = "", secretsKeys: [UInt64] = []
     ) {
         self.isShard = isShard
         self.isGateway = isGateway
@@ -23,6 +22,7 @@ extension Ownership.NodeInfo {
         self.gossip = gossip
         self.zone = zone
         self.build = build
+        self.secretsKeys = secretsKeys
     }
 
     public var encoded: [UInt8] {

@@ -214,11 +214,10 @@ extension Node {
                     isEager: loop.number == 0, events: events)
             }.wait()
         }
-        var info = Ownership.NodeInfo(
+        let info = Ownership.NodeInfo(
             isShard: settings.isShard, isGateway: settings.isGateway, weight: settings.weight,
             peer: PeerConnections.Address(host: settings.peer.host, port: server.port).text,
-            zone: settings.zone, build: Release.version)
-        info.secretsKeys = Vault(configuration.secrets).ids
+            zone: settings.zone, build: Release.version, secretsKeys: Vault(configuration.secrets).ids)
         let gossip = GossipSettings(
             address: settings.gossip ?? .init(host: settings.peer.host, port: server.port),
             seeds: settings.seeds, cluster: clusterID, key: gossipKey,

@@ -70,8 +70,14 @@ final class EdgeLoop {
     /// Whether connections must begin nothing new.
     private(set) var isDraining = false
 
+    /// Whether the loop drains for so long that it waits no more for requests that are not whole: a client
+    /// could hold up the end of the server with one byte.
+    var isImpatient: Bool { drainsSince.map { second - $0 > 1 } ?? false }
+    private var drainsSince: Int?
+
     func drain() {
         isDraining = true
+        drainsSince = drainsSince ?? second
         connections.drainAll()
     }
 

@@ -267,7 +267,8 @@ final class HTTP1Connection: ChannelInboundHandler, RemovableChannelHandler, Res
             receiving: isReceiving ? current?.began : nil, stuck: !context.channel.isWritable)
         let hasLingered = lingerSince.map { second - $0 >= loop.configuration.lingerSeconds } ?? false
         let isFull = current.map { $0.mayKeep && !streams.sweep([$0]).isEmpty } ?? false
-        if isOver || hasLingered || isFull { context.close(promise: nil) }
+        let isLate = isReceiving && loop.isImpatient
+        if isOver || hasLingered || isFull || isLate { context.close(promise: nil) }
     }
 
     var mayLoseRequest: Bool { current == nil && !isEnding }

@@ -89,6 +89,9 @@ final class HTTP2Connection: ChannelInboundHandler, ServerSessionDelegate, Flush
         for responder in session.open {
             if !responder.isHeaded {
                 heading = min(heading ?? .max, responder.began)
+            } else if loop.isImpatient, responder.reading != nil, !responder.isReceived {
+                session.reset(responder.streamID, .refusedStream)
+                markDirty()
             } else if responder.owes, responder.isUnread {
                 session.reset(responder.streamID, .noError)
                 markDirty()

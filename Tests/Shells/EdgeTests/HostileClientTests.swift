@@ -114,6 +114,23 @@ struct HostileClientTests {
     }
 }
 
+@Suite("A client that never ends its request", .serialized) struct UnfinishedRequestTests {
+    @Test("does not hold up the end of the server")
+    func unfinished() async throws {
+        let server = try RawServer(.with { $0.handshakeSeconds = 1000 })
+        let (first, second) = (try RawClient(port: server.port), try RawClient(port: server.port))
+        first.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{")
+        second.send(Frames.preface + Frames.headers(1, "POST", "/", isEnd: false))
+        second.send(Frames.frame(0, stream: 1, [0x7B]))
+        while server.edge.counters.open.load(ordering: .relaxed) < 2 { await Task.yield() }
+        // The server has read both requests by then; if not, it closes the connections as idle ones.
+        try await Task.sleep(for: .milliseconds(300))
+        await server.edge.drain(within: .seconds(20))
+        #expect(first.read(within: 1) && second.read(within: 1))
+        try await server.group.shutdownGracefully()
+    }
+}
+
 @Suite("A client that means ill, over HTTP/2", .serialized)
 struct HostileHTTP2ClientTests {
     private func client(_ server: RawServer) throws -> RawClient {

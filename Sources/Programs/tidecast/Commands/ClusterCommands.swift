@@ -46,8 +46,8 @@ struct Cluster: ParsableCommand {
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Look for outboxes and conditions that stand still, at all nodes."
-                + " Ends with 1 where there are any.")
-        @OptionGroup var connection: ServerOptions
+                + " Ends with 1 if there are any, or if the node that is asked is not ready.")
+        @OptionGroup(title: "Server Options") var connection: ServerOptions
 
         func run() throws {
             let answer = try connection.call(.GET, "/admin/cluster").object
@@ -60,6 +60,10 @@ struct Cluster: ParsableCommand {
                 try Output.line("no outbox and no condition stands still")
             } else {
                 try Cluster.showStalled(stalled)
+            }
+            let status = answer["status"] as? String ?? ""
+            guard status == "ready" else {
+                throw ClientError("the node that was asked \(Cluster.standing(status))")
             }
             if !stalled.isEmpty { throw ExitCode.failure }
         }
@@ -209,7 +213,7 @@ struct Cluster: ParsableCommand {
     }
 
     /// A node that is not ready gives a reason, which is a sentence without its subject or a whole one.
-    private static func standing(_ status: String) -> String {
+    fileprivate static func standing(_ status: String) -> String {
         if status == "ready" { return "is ready" }
         return status.hasPrefix("cannot ") ? status : "is not ready: \(status)"
     }

@@ -102,7 +102,11 @@ struct Key: ParsableCommand {
         @Flag(help: "Do not ask for confirmation.") var yes = false
 
         func run() throws {
-            try Consent.demand("End credential \(id) for good?", id, given: yes)
+            let keys = try connection.call(.GET, "/admin/keys").object["keys"] as? [[String: Any]] ?? []
+            // If the credential does not exist, the server refuses without a question.
+            if keys.contains(where: { $0["id"] as? String == id }) {
+                try Consent.demand("End credential \(id) for good?", id, given: yes)
+            }
             let key = try connection.call(.POST, "/admin/keys/\(id.segment)/revoke", body: [:]).object
             if connection.json { try Output.json(key) } else { try Output.line("\(key["id"] ?? "") revoked") }
         }
