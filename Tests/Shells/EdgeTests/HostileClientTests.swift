@@ -122,8 +122,8 @@ struct HostileClientTests {
         first.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{")
         second.send(Frames.preface + Frames.headers(1, "POST", "/", isEnd: false))
         second.send(Frames.frame(0, stream: 1, [0x7B]))
-        while server.edge.counters.open.load(ordering: .relaxed) < 2 { await Task.yield() }
-        // The server has read both requests by then; if not, it closes the connections as idle ones.
+        // The server has read both requests by then; if not, it closes the connections as idle ones. On a
+        // loaded machine the test may go on so late that they are closed already.
         try await Task.sleep(for: .milliseconds(300))
         await server.edge.drain(within: .seconds(20))
         #expect(first.read(within: 1) && second.read(within: 1))
