@@ -29,8 +29,8 @@ package final class LogOutput: Sendable {
         if !isWritten { lost.add(1, ordering: .relaxed) }
     }
 
-    /// Returns how many bytes were written. Never waits. Other processes may share the descriptor, so it stays
-    /// blocking. A piece is written only if the kernel has room for it.
+    /// Returns how many bytes were written. Never waits. Other processes may share the descriptor, so it
+    /// stays blocking. A piece is written only if the kernel has room for it.
     private func put(_ line: [UInt8]) -> Int {
         var at = 0
         while at < line.count {
