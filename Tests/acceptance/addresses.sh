@@ -2,7 +2,9 @@
 # The bounds of one address that has only an app's key or sends bad assertions, and the bound of a project's devices. Past a bound
 # the server answers 429 and names the bound, and still serves other addresses and callers with a bearer key.
 . "$(dirname "$0")/common.sh"
-"$unprivileged" "$tidecast" server --data "$data" --listen "127.0.0.1:$port" --proxy 127.0.0.0/8 \
+metrics=$(free_port)
+while [ "$metrics" = "$port" ]; do metrics=$(free_port); done
+"$unprivileged" "$tidecast" server --data "$data" --listen "127.0.0.1:$port" --listen-metrics "127.0.0.1:$metrics" --proxy 127.0.0.0/8 \
   --address-registrations-per-minute 3 --address-changes-per-minute 2 --address-calls-per-minute 2 \
   --address-bad-assertions-per-minute 4 2>> "$log" &
 server=$!
@@ -75,9 +77,9 @@ curl -s "$url/admin/projects" -H 'authorization: Bearer tco_wrong' -H 'X-Forward
 for address in 192.0.2.7 192.0.2.8; do grep -q "$address" "$work/audit" || fail "no $address in $(cat "$work/audit")"; done
 echo "ok: operators behind a proxy"
 
-curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
-curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
-curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="changes"} 1' || fail "changes are not counted"
-curl -s "$url/metrics" | contains 'tidecast_refused_by_address_total{what="calls"} 1' || fail "calls are not counted"
+curl -s "http://127.0.0.1:$metrics/metrics" | contains 'tidecast_refused_by_address_total{what="registrations"} 2' || fail "registrations are not counted"
+curl -s "http://127.0.0.1:$metrics/metrics" | contains 'tidecast_refused_by_address_total{what="assertions"} 1' || fail "assertions are not counted"
+curl -s "http://127.0.0.1:$metrics/metrics" | contains 'tidecast_refused_by_address_total{what="changes"} 1' || fail "changes are not counted"
+curl -s "http://127.0.0.1:$metrics/metrics" | contains 'tidecast_refused_by_address_total{what="calls"} 1' || fail "calls are not counted"
 stop_server
 echo "ok: metrics"

@@ -138,7 +138,7 @@ class Stream:
 
 
 def metric(name):
-    link = http.client.HTTPConnection("127.0.0.1", PORT, timeout=LIMIT)
+    link = http.client.HTTPConnection("127.0.0.1", PROBE, timeout=LIMIT)
     link.request("GET", "/metrics")
     text = link.getresponse().read().decode()
     link.close()

@@ -95,6 +95,17 @@ def dockerfile():
     check(needed == installed, f"Dockerfile: missing {needed - installed}, too much {installed - needed}")
 
 
+def check_patience(fields, where):
+    """A node starts beside its database: the engine must not take it for unhealthy before the database."""
+    if not fields["image"].startswith("postgres:"):
+        return
+    health = {name: int(str(fields["healthcheck"][name]).removesuffix("s"))
+              for name in ("start_period", "interval", "retries")}
+    node = int(re.search(r"--start-period=(\d+)s", text("deploy/Dockerfile")).group(1))
+    longest = health["start_period"] + health["interval"] * health["retries"]
+    check(node > longest, f"{where}: it may take {longest} s to be healthy, and a node has {node} s")
+
+
 def compose(name):
     found = yaml.safe_load(text(name))
     check(found["name"].startswith("tidecast"), f"{name}: its project has no name of its own")
@@ -119,6 +130,7 @@ def compose(name):
             source = volume.split(":")[0]
             check(not source.startswith(".") or os.access(os.path.join(ROOT, "deploy", source), os.X_OK),
                   f"{where}: there is no {source} to run")
+        check_patience(fields, where)
     built = [fields["build"]["target"] for fields in found["services"].values() if "build" in fields]
     check(len(built) == len(set(built)), f"{name}: an image is built more than once")
 

@@ -50,11 +50,11 @@ class Server(process.SecureServer):
         super().__init__(process.make_folder())
         self.url, self.is_development = f"http://{self.host}:{self.port}", dev
         self.options = ["--token-uri", f"{self.url}/token", *arguments]
-        self.balancer = None
+        self.balancer, self.probe = None, self.port
         if os.environ.get("BEHIND_BALANCER"):
-            probe = free_port()
-            self.options += ["--proxy", "127.0.0.1", "--listen-metrics", f"127.0.0.1:{probe}"]
-            self.balancer = haproxy.HAProxy(self.folder, probe, self.secure)
+            self.probe = free_port()
+            self.options += ["--proxy", "127.0.0.1", "--listen-metrics", f"127.0.0.1:{self.probe}"]
+            self.balancer = haproxy.HAProxy(self.folder, self.probe, self.secure)
         self.environment = {"TIDECAST_FAILPOINT": "send.answers"}
         self.context = ssl.create_default_context(cafile=f"{self.certificates}/ca.pem")
         self.accounts = {}
@@ -171,7 +171,7 @@ class Server(process.SecureServer):
 
     def metric(self, name):
         """One figure of /metrics."""
-        own = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        own = http.client.HTTPConnection("127.0.0.1", self.probe, timeout=20)
         lines = self.call("GET", "/metrics", bearer=None, connection=own).text.splitlines()
         own.close()
         return next(float(line.split(" ")[1]) for line in lines if line.split(" ")[0] == name)
