@@ -36,6 +36,8 @@ def main():
               "before the database: alive, not ready, and says why")
         status, body = early.call("POST", "/v1/projects/demo/messages:send", {"message": {"topic": "a"}})
         check(status == 503 and b"UNAVAILABLE" in body, "before the database: a send is 503 UNAVAILABLE")
+        status, body = early.call("GET", "/v1/stream", headers={"accept": "text/event-stream"})
+        check(status == 200 and b"event: reconnect" in body, "before the database: a stream comes back")
         database.start()
         early.wait_ready()
         check(True, "when the database is there, the node begins by itself")

@@ -223,6 +223,15 @@ server=$!
 wait_ready "$url" || fail "the development server was not ready within 10 s"
 secret=$("${tidecast[@]}" key create first --kind bearer "${on[@]}")
 app=$("${tidecast[@]}" key create first --kind device "${on[@]}")
+id=$("${tidecast[@]}" key list first --json "${on[@]}" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["id"])')
+refused 'give --yes' "${tidecast[@]}" key revoke "$id" "${on[@]}"
+refused 'nothing was done' on_terminal no "${tidecast[@]}" key revoke "$id" "${on[@]}"
+refused 'NOT_FOUND' "${tidecast[@]}" key revoke "0$id" "${on[@]}"
+"${tidecast[@]}" key list first "${on[@]}" | contains revoked && fail "a credential was ended without consent"
+"${tidecast[@]}" key revoke "$id" --yes "${on[@]}" | contains "$id revoked" || fail "a credential is not ended"
+refused 'give --yes' "${tidecast[@]}" key retire 1 "${on[@]}"
+refused 'no registration key 77' "${tidecast[@]}" key retire 77 "${on[@]}"
+echo "ok: a credential ends only by somebody who says so"
 over=(--server "$url")
 # as TOKEN COMMAND…: the command over the network with this token. Projects of a development server want no key.
 as() { TIDECAST_TOKEN=$1 "${tidecast[@]}" "${@:2}" "${over[@]}"; }

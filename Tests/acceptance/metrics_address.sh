@@ -55,6 +55,8 @@ for _ in $(seq 200); do
 done
 answers 200 "192.0.2.1:$metrics/healthz"
 answers 503 "192.0.2.1:$metrics/readyz"
+answers 200 "192.0.2.1:$metrics/metrics"
+grep -qx 'tidecast_ready 0' "$work/answer" || fail "a node that waits shows other metrics: $(head "$work/answer")"
 # A balancer that has not asked yet cannot connect, and takes another node.
 said=0
 curl -s -o /dev/null --max-time 2 "http://127.0.0.1:$port/healthz" || said=$?

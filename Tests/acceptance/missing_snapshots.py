@@ -65,8 +65,24 @@ def run(server):
     server.start()
     server.wait_ready()
     check(server.asked("/readyz") == (200, "ready\n"), "with the snapshots back it is ready")
+    damaged_snapshot(server, snapshots)
     another_database(server, snapshots)
     replaced(server)
+
+
+def damaged_snapshot(server, snapshots):
+    """A partition's newest snapshot is cut short: the older one serves, and the log says so."""
+    server.end(signal.SIGTERM)
+    with contextlib.closing(sqlite3.connect(f"file:{server.data}/tidecast.db?mode=ro", uri=True)) as stored:
+        names = [name for name, in stored.execute(
+            "SELECT name FROM snapshot WHERE partition = 0 ORDER BY covering DESC")]
+    check(len(names) == 2, f"the partition has two snapshots: {names}")
+    newest = os.path.join(snapshots, names[0])
+    os.truncate(newest, os.path.getsize(newest) // 2)
+    server.start()
+    server.wait_ready()
+    check("a snapshot cannot be read" in server.log_text() and names[0] in server.log_text(),
+          "with a damaged snapshot the older one serves, and the log says so")
 
 
 def another_database(server, snapshots):

@@ -16,7 +16,11 @@ extension Cluster {
                 "a node is not understood, and is no member: upgrade from one version to the next in steps",
                 metadata: ["node": "\(name)", "reason": "\(reason)"])
         case .status(let status):
-            log.info("the node's status changed", metadata: ["status": "\(status.sentence)"])
+            // A database that answers now and then changes the status each second.
+            // A database that answers now and then changes the status each second.
+            if changesTold.pass("status \(status.sentence)", now: Clock.monotonic()) != nil {
+                log.info("the node's status changed", metadata: ["status": "\(status.sentence)"])
+            }
         case .fenced(let session):
             log.warning(
                 "a session was fenced: its lease stood still", metadata: ["session": "\(session.rawValue)"])

@@ -219,6 +219,10 @@ final class NodeLoop: @unchecked Sendable {
             log.critical(
                 "a partition is quarantined: it is not served, and its rows stay as they are",
                 metadata: ["partition": "\(id.rawValue)", "reason": "\(reason)"])
+        case .snapshotUnreadable(let id, let reason):
+            log.error(
+                "a snapshot cannot be read: the partition begins with an older one",
+                metadata: ["partition": "\(id.rawValue)", "error": "\(reason)"])
         case .clockDoubted(let isDoubted): shared.doubtsClock(isDoubted, loop: number)
         case .clockUnconfirmed(let ahead): shared.unconfirmedClock.tell(ahead, loop: number, shared.log)
         case .partition(let id, let notice):

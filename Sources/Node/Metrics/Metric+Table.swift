@@ -10,13 +10,22 @@ extension Metric {
         process + requests + fairness + connections + messages + pushes + partitions + journal
         + cluster.map(\.ofCluster)
 
+    private static let isReady = gauge(
+        "tidecast_ready", "Whether the node takes traffic: 1 or 0; `/readyz` says why not."
+    ) { $0.node.notReady == nil ? 1 : 0 }
+
+    /// What a node shows that cannot begin yet.
+    static var beforeStart: String {
+        var text = ""
+        MetricText.append(isReady, [([], .number(0))], to: &text)
+        return text
+    }
+
     private static let process: [Metric] = [
         .gauge("tidecast_build_info", "The version that runs.", by: "version") { _ in
             [([Release.version], 1)]
         },
-        .gauge("tidecast_ready", "Whether the node takes traffic: 1 or 0; `/readyz` says why not.") {
-            $0.node.notReady == nil ? 1 : 0
-        },
+        isReady,
         .gauge("tidecast_resident_bytes", "Resident memory of the process.") { _ in MetricSource.resident() },
         .gauge("tidecast_allocated_bytes", "Bytes that the allocator has given out and not got back.") {
             $0.allocatedBytes?()

@@ -13,19 +13,21 @@ import TLS
 final class StartupListener: Sendable {
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     private let reason: Mutex<String>
+    /// Whether the only port is that of `--listen-metrics`.
+    private let isForProbes: Bool
 
     /// Opens the node's ports with fixed numbers; port 0 would be another port after the wait. In a cluster
     /// only the port for probes opens, if there is one: a balancer that does not know yet that the node is
     /// not ready cannot connect, and chooses another node.
     init(_ configuration: NodeConfiguration, reason: String, _ log: Logger) throws {
         self.reason = Mutex(reason)
+        let probes = configuration.cluster == nil ? nil : configuration.listenMetrics
+        isForProbes = probes.map { $0.port != 0 } ?? false
         let gate = Gates(configuration, log).clients
         do {
             let edge = try Edge(group: group, gate: gate) { _ in Answerer(self) }
             var (clear, secured) = (configuration.clear, configuration.listenTLS)
-            if configuration.cluster != nil, let probes = configuration.listenMetrics, probes.port != 0 {
-                (clear, secured) = ([probes], [])
-            }
+            if isForProbes, let probes { (clear, secured) = ([probes], []) }
             for address in clear where address.port != 0 {
                 _ = try edge.listen(host: address.host, port: address.port)
             }
@@ -56,7 +58,13 @@ final class StartupListener: Sendable {
             switch API.routeProbe(request) {
             case .node(.health): responder.respond(text(200, "ok"))
             case .node(.ready(let unready, _)): responder.respond(text(unready, reason))
-            default: responder.respond(Answerer.unavailable)
+            case .node(.metrics) where listener.isForProbes:
+                responder.respond(
+                    HTTPResponse(
+                        status: 200, fields: [("content-type", MetricText.contentType)],
+                        body: Array(Metric.beforeStart.utf8)))
+            default:
+                responder.respond(request.wantsOnlyEvents ? EventStream.refusal() : Answerer.unavailable)
             }
         }
 

@@ -126,6 +126,26 @@ struct ServedAddressTests {
         #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
     }
 
+    @Test("is left alone for as long as its service asks, though a better one took all that waited meanwhile")
+    func nothingWaits() throws {
+        let harness = PartitionHarness()
+        harness.pushServices = ServedAddressTests.services(ServedAddressTests.both)
+        let (device, _) = try PushTests.device(harness, ServedAddressTests.transport(.fcm))
+        harness.publish("a", to: "news")
+        try PushTests.answer(harness, .later(after: .seconds(300), isFailure: true))
+        let web = ServedAddressTests.transport(.web)
+        _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+        harness.settle()
+        try PushTests.answer(harness, .done)
+        #expect(taken(harness) == ["a by fcm", "a by web"] && harness.partitions[1].pushCount == 0)
+        _ = harness.request(.endTransport(device, by: .backend, .web), of: device.partition)
+        harness.publish("b", to: "news")
+        harness.pass(seconds: 200)
+        #expect(taken(harness) == [])
+        harness.pass(seconds: 200)
+        #expect(taken(harness) == ["b by fcm"])
+    }
+
     @Test("is used at once where the former one ends, though one record has stored both")
     func oneRecord() throws {
         let harness = PartitionHarness()

@@ -101,6 +101,24 @@ struct StrangeMarkTests {
         #expect(harness.notices.contains(.markMended(of: PartitionID(0))))
     }
 
+    @Test("is said to be mended when the record of it is durable: a former owner's never is")
+    func saidLate() throws {
+        _ = try subscribeOne()
+        harness.holdsAppends = true
+        let frame = OutboxFrame(
+            from: PartitionID(0), history: History(5), clock: WallTime(milliseconds: 1), entries: [])
+        receiver.mend(frame)
+        // Bookkeeping waits a while for other records.
+        harness.fireTimers(for: 2)
+        var effects: [PartitionEffect] = []
+        receiver.flush(now: harness.now, into: &effects)
+        harness.carryOut(effects, of: home)
+        harness.fireTimers(for: 2)
+        #expect(!harness.notices.contains(.markMended(of: PartitionID(0))))
+        harness.releaseAppends()
+        #expect(harness.notices.contains(.markMended(of: PartitionID(0))))
+    }
+
     @Test("flows again where the receiver lacks what a stranger has acknowledged")
     func acknowledgedByStranger() throws {
         _ = try subscribeOne()

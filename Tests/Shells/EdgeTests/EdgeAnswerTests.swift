@@ -24,5 +24,20 @@ import Testing
         let details = try #require(error["details"] as? [[String: String]])
         #expect(details.map { $0["errorCode"] } == [word])
         #expect(details.first?["@type"] == "type.googleapis.com/google.firebase.fcm.v1.FcmError")
+        #expect(answer.fields.contains { $0 == ("access-control-allow-origin", "*") }, "pages may read it")
+    }
+
+    @Test("is a stream that ends, where the client reads nothing else", arguments: [false, true])
+    func isAStream(hasWaited: Bool) {
+        func answer(_ accept: String) -> HTTPResponse {
+            var fields = HTTPFields()
+            fields.append(name: "accept".utf8, value: accept.utf8)
+            let request = HTTPRequest(method: .get, target: Array("/v1/events".utf8), fields: fields)
+            return EdgeAnswer.noTurn(for: request, waited: hasWaited)
+        }
+        let refused = answer("text/event-stream")
+        #expect(refused.status == 200 && refused.body.starts(with: "event: reconnect\n".utf8))
+        #expect(answer("text/event-stream, application/json").status == 503)
+        #expect(EdgeAnswer.noTurn(for: nil, waited: hasWaited).status == 503)
     }
 }

@@ -171,6 +171,7 @@ extension LoopCore {
         case .closed(let id): closed(id)
         case .loaded(let loaded, let epoch, let quotas):
             guard isExpected(loaded.id, epoch) else { return }
+            tellUnreadable(in: loaded)
             handedOver.merge(quotas) { $1 }
             restore(loaded)
             if options.isClustered { effects.append(.serving(loaded.id)) }
@@ -189,6 +190,7 @@ extension LoopCore {
         case .confirmFailed(let id, let token):
             wake(.confirmAgain(id, token: token), in: options.bounds.confirmRetry)
         case .followed(let loaded):
+            tellUnreadable(in: loaded)
             follow(loaded)
             effects.append(.followed(loaded.id))
         }
@@ -227,6 +229,12 @@ extension LoopCore {
         // Nothing rests on it yet: if it cannot be folded, the node reads it again as the owner.
         guard partitions[loaded.id] == nil, let partition = try? fold(loaded, into: nil) else { return }
         followed[loaded.id] = FollowedPartition(partition: partition, mark: loaded.mark)
+    }
+
+    private func tellUnreadable(in loaded: StoredPartition) {
+        for reason in loaded.unreadable {
+            effects.append(.noted(.snapshotUnreadable(loaded.id, reason: reason)))
+        }
     }
 
     /// Folds a partition from what was read, and begins to serve it.

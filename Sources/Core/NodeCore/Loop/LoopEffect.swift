@@ -59,6 +59,8 @@ public enum LoopNote: Sendable {
     case partitionLost(PartitionID, reason: String)
     /// The partition cannot be read, folded or written. The loop keeps it, unserved, for an operator.
     case quarantined(PartitionID, reason: String)
+    /// A newer snapshot cannot be read: an older one and the records behind it are all that is there.
+    case snapshotUnreadable(PartitionID, reason: String)
     /// The loop has thrown the partition's machine away: this process does not serve it any more.
     case dropped(PartitionID)
     case fingerprintsDiffer(PartitionID, with: PartitionID)

@@ -24,6 +24,8 @@ public struct StoredPartition: Sendable {
     public private(set) var isTail = false
     public private(set) var mark = Mark(applied: .zero)
     public private(set) var snapshot: [UInt8]?
+    /// Newer snapshots that cannot be read, each with its name and the reason.
+    public private(set) var unreadable: [String] = []
     private var records: [StoredRecord] = []
 
     /// Reads everything. Throws `RecoveryError` for a gap or an earlier epoch, and the engine's errors.
@@ -31,7 +33,6 @@ public struct StoredPartition: Sendable {
         _ id: PartitionID, from engine: any Engine, bytesMax: Int = readBytesMax
     ) throws {
         self.id = id
-        var unreadable: [String] = []
         for row in try engine.snapshots(id) {
             do {
                 snapshot = try engine.readSnapshot(id, covering: row.covering)

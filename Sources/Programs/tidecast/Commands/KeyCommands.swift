@@ -183,8 +183,13 @@ extension Key {
         @Flag(help: "Do not ask for confirmation.") var yes = false
 
         func run() throws {
-            try Consent.demand(
-                "Unregister all devices of registration key \(number)?", "\(number)", given: yes)
+            let all = try connection.call(.GET, "/admin/serverKeys").object
+            let keys = all["registration"] as? [[String: Any]] ?? []
+            // If there is no such key, the server refuses without a question.
+            if keys.contains(where: { $0["number"] as? Int == Int(number) }) {
+                try Consent.demand(
+                    "Unregister all devices of registration key \(number)?", "\(number)", given: yes)
+            }
             let path = "/admin/serverKeys/registration/retire"
             try ServerKeys.show(
                 try connection.call(.POST, path, body: ["number": "\(number)"]).object, connection)
