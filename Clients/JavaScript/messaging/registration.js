@@ -123,7 +123,9 @@ const endAll = (messaging, code) => navigator.locks.request(`${messaging.key} en
   let failure;
   for (const device of ended) {
     try {
-      await Promise.all([endAtServer(messaging, device, code), dropPush(device)]);
+      // Both, so that an app that hears of a failure may close the page.
+      const done = await Promise.allSettled([endAtServer(messaging, device, code), dropPush(device)]);
+      for (const one of done) if (one.status === "rejected") throw one.reason;
       await update("devices", messaging.key, (now) => now
         && { ...now, ended: (now.ended ?? []).filter(({ token }) => token !== device.token) });
     } catch (error) {
