@@ -219,8 +219,7 @@ final class SimulatedLoop {
         case .dropped: break
         case .quarantined(let id, let reason):
             world.violate("journals", "partition \(id.rawValue): \(reason)")
-        case .snapshotUnreadable(let id, let reason):
-            world.violate("journals", "a snapshot of partition \(id.rawValue): \(reason)")
+        case .snapshotUnreadable: world.count("snapshots unreadable")
         case .fingerprintsDiffer(let id, let with):
             world.violate("G1", "partitions \(id.rawValue) and \(with.rawValue) differ in their members")
         case .clockDoubted(let isDoubted): world.count("clocks doubted", isDoubted ? 1 : 0)
