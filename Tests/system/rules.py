@@ -35,6 +35,11 @@ SCRIPT_COMMENT = re.compile(r"(?:^|\s)//.*|^\s*/?\*.*")
 SWIFT_COMMENT = re.compile(r"(?:^|\s)//+ ?(.*)")
 SHELL_NAME = re.compile(r"^\s*(?:local\s+|export\s+|readonly\s+)?([A-Za-z_]\w*)\+?=")
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# The root has these, and files whose names begin with a dot.
+TOP = {"Package.swift", "Sources", "Tests", "deploy", "docs", "README.md", "tools", "CONTRIBUTING.md",
+       "SECURITY.md", "CHANGELOG.md", "Clients"}
+
 
 def kind_of(path, text):
     """"python", "shell", "javascript", "swift" for a source, "page", "notes" for a file with comments behind
@@ -214,14 +219,23 @@ def wrong_names(lines, functions):
     return found
 
 
+def strangers(paths):
+    """What lies in the repository's root and does not belong there, such as a compiler's product."""
+    return [f"{path}: what is this in the root?" for path in paths
+            if path.partition("/")[0] not in TOP and not path.startswith(".")]
+
+
+def paths_of_all():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout
+    return sorted(filter(None, listed.split("\0")))
+
+
 def files():
     """(path, text) of each file that has rules here, in order."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, check=True,
-                            capture_output=True, text=True).stdout
-    for path in sorted(filter(None, listed.split("\0"))):
+    for path in paths_of_all():
         try:
-            with open(os.path.join(root, path), encoding="utf-8") as file:
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
                 text = file.read()
         except (OSError, UnicodeDecodeError):
             continue
@@ -246,7 +260,7 @@ def main():
         for line, sentence in broken(path, text):
             wrong += 1
             print(f"{path}:{line}: {sentence}")
-    for sentence in wordy(pages) + wordy_comments(sources):
+    for sentence in wordy(pages) + wordy_comments(sources) + strangers(paths_of_all()):
         wrong += 1
         print(sentence)
     print(f"{count} files of Python, shell, JavaScript and prose, {wrong} lines that break a rule")

@@ -105,6 +105,10 @@ class RulesTests(unittest.TestCase):
         self.assertEqual(rules.wordy([("docs/b/a.md", most), ("Tests/a.md", most)]), [])
         self.assertEqual(len(rules.wordy([("docs/b/a.md", most), ("README.md", "of\n")])), 1)
 
+    def test_root(self):
+        self.assertEqual(rules.strangers(["README.md", "docs/a.md", ".gitignore"]), [])
+        self.assertEqual(len(rules.strangers(["Edge.o", "notes/a.md"])), 2)
+
     def test_decisions(self):
         page = "# 0001: A\n\n## Context\n\n## Choice\n\n## Instead of\n"
         self.assertEqual(lines_of("docs/decisions/0001-a.md", page), [])

@@ -17,7 +17,6 @@ extension Cluster {
                 metadata: ["node": "\(name)", "reason": "\(reason)"])
         case .status(let status):
             // A database that answers now and then changes the status each second.
-            // A database that answers now and then changes the status each second.
             if changesTold.pass("status \(status.sentence)", now: Clock.monotonic()) != nil {
                 log.info("the node's status changed", metadata: ["status": "\(status.sentence)"])
             }

@@ -22,7 +22,7 @@ final class StartupListener: Sendable {
     init(_ configuration: NodeConfiguration, reason: String, _ log: Logger) throws {
         self.reason = Mutex(reason)
         let probes = configuration.cluster == nil ? nil : configuration.listenMetrics
-        isForProbes = probes.map { $0.port != 0 } ?? false
+        isForProbes = probes != nil && probes?.port != 0
         let gate = Gates(configuration, log).clients
         do {
             let edge = try Edge(group: group, gate: gate) { _ in Answerer(self) }

@@ -126,8 +126,8 @@ struct ServedAddressTests {
         #expect(harness.partitions[1].brokenInvariant(isWhole: true) == nil)
     }
 
-    @Test("is left alone for as long as its service asks, though a better one took all that waited meanwhile")
-    func nothingWaits() throws {
+    /// The device's service asks for five minutes, and then the device tells a better address.
+    private func betterWhileSpared() throws -> (PartitionHarness, Registration) {
         let harness = PartitionHarness()
         harness.pushServices = ServedAddressTests.services(ServedAddressTests.both)
         let (device, _) = try PushTests.device(harness, ServedAddressTests.transport(.fcm))
@@ -135,6 +135,12 @@ struct ServedAddressTests {
         try PushTests.answer(harness, .later(after: .seconds(300), isFailure: true))
         let web = ServedAddressTests.transport(.web)
         _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+        return (harness, device)
+    }
+
+    @Test("is left alone for as long as its service asks, though a better one took all that waited meanwhile")
+    func nothingWaits() throws {
+        let (harness, device) = try betterWhileSpared()
         harness.settle()
         try PushTests.answer(harness, .done)
         #expect(taken(harness) == ["a by fcm", "a by web"] && harness.partitions[1].pushCount == 0)
@@ -186,13 +192,7 @@ struct ServedAddressTests {
 
     @Test("is left alone for as long as its service asks, though a better one was told and is gone meanwhile")
     func betterMeanwhile() throws {
-        let harness = PartitionHarness()
-        harness.pushServices = ServedAddressTests.services(ServedAddressTests.both)
-        let (device, _) = try PushTests.device(harness, ServedAddressTests.transport(.fcm))
-        harness.publish("a", to: "news")
-        try PushTests.answer(harness, .later(after: .seconds(300), isFailure: true))
-        let web = ServedAddressTests.transport(.web)
-        _ = harness.request(.setTransport(device, by: .backend, web), of: device.partition)
+        let (harness, _) = try betterWhileSpared()
         try PushTests.answer(harness, .gone)
         harness.pass(seconds: 200)
         #expect(taken(harness) == ["a by fcm", "a by web"])
