@@ -131,7 +131,9 @@ struct ClusterSimulationTests {
             .pushPastEnd, .dropKept, .attemptAgain,
         ])
     func plantedInPushes(bug: PlantedBug) {
-        for seed in UInt64(1)...400 {
+        // Few seeds show these two: the search begins at one that did. Any later one will do.
+        let first: UInt64 = bug == .forgetPushes ? 311 : bug == .endNewAddress ? 179 : 1
+        for seed in first..<first + 400 {
             var options = ClusterSimulation.Options(seed: seed)
             options.partition.planted = bug
             (options.pushedPerMille, options.pushFailPerMille, options.pushGonePerMille) = (800, 100, 40)
